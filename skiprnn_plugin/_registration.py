@@ -1,0 +1,46 @@
+"""Run a function once a module has been imported."""
+
+import importlib.abc
+import importlib.util
+import sys
+from typing import Callable
+
+
+def when_imported(name: str, callback: Callable[[], None]) -> None:
+    """Call ``callback`` now if the top-level module ``name`` is loaded, else right after its first successful import.
+
+    Nothing is imported on the caller's behalf, and a module that is never imported, or is not installed, is no error.
+    """
+    if name in sys.modules:
+        callback()
+    else:
+        sys.meta_path.insert(0, _ImportWatcher(name, callback))
+
+
+class _ImportWatcher(importlib.abc.MetaPathFinder):
+    """Finds ``name`` as the other finders do, with a loader that calls back after the module has run."""
+
+    def __init__(self, name: str, callback: Callable[[], None]):
+        self.name = name
+        self.callback = callback
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)  # so that the other finders answer
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self.callback()
+
+        spec.loader.exec_module = exec_module
+        return spec

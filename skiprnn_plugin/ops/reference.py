@@ -1,0 +1,92 @@
+"""The ``reference`` engine: Skip RNN step by step in plain torch. It is the specification of the other engines.
+
+In the paper's symbols, with S the state of all layers and u~ written v:
+
+    v_t = acc + min(p, 1 - acc)              u_t = 1 if v_t > threshold_t else 0
+    S~_t = cell(S, x_t), layer by layer      p~_t = sigmoid(w . q~_t + b)
+    S <- u_t S~_t + (1 - u_t) S              p <- u_t p~_t + (1 - u_t) p              acc <- (1 - u_t) v_t
+
+Autograd then computes the gradients of the authors' program, rounding being the identity to it (straight-through).
+Every candidate is computed, skipped or not, so this engine saves no time.
+"""
+
+from typing import Optional, Sequence, Tuple, Type, Union
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from .cells import Cell
+from .types import Gate, LayerWeights, SkipState
+
+
+def scan(
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    state: SkipState,
+    gate: Optional[Gate],
+    *,
+    cell: Type[Cell],
+    real: Optional[Tensor],
+    schedule: Optional[Tensor],
+    threshold: Union[float, Tensor],
+    dropout_mask: Optional[Tensor],
+    last_only: bool,
+) -> Tuple[Tensor, SkipState, Tensor]:
+    """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``real`` [B, T] is False at padding,
+    ``threshold`` is a number or [B, T], ``state`` has no None but ``c``; without a gate there is a schedule."""
+    h = list(state.h.unbind(0))
+    c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
+    p, acc = state.p, state.acc
+    if real is not None:
+        x = x.masked_fill(~real.unsqueeze(-1), 0)  # whatever padding holds, NaN too, is never seen
+    outputs, updates = [], []
+    for t in range(x.shape[1]):
+        new_h, new_c = _candidates(x[:, t], h, c, weights, cell, dropout_mask)
+        v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
+        if schedule is None:
+            u = binarize(v, threshold if isinstance(threshold, float) else threshold[:, t])
+        else:
+            u = schedule[:, t]
+        if real is not None:
+            u = u * real[:, t]
+        if gate is not None:
+            p = u * update_probability(new_c if cell.has_c else new_h, gate, p.dtype) + (1 - u) * p
+            acc = (1 - u) * v if real is None else torch.where(real[:, t], (1 - u) * v, acc)
+        read = u.unsqueeze(-1).to(x.dtype)
+        h = [read * new + (1 - read) * old for new, old in zip(new_h, h)]
+        if cell.has_c:
+            c = [read * new + (1 - read) * old for new, old in zip(new_c, c)]
+        updates.append(u)
+        outputs.append(h[-1])
+    state = SkipState(torch.stack(h), torch.stack(c) if cell.has_c else None, p, acc)
+    updates = torch.stack(updates, 1) if updates else p.new_zeros(x.shape[:2])
+    if last_only:
+        return state.h[-1], state, updates
+    output = torch.stack(outputs, 1) if outputs else x.new_zeros(*x.shape[:2], h[-1].shape[-1])
+    if real is not None:
+        output = output.masked_fill(~real.unsqueeze(-1), 0)
+    return output, state, updates
+
+
+def _candidates(x, h, c, weights, cell, dropout_mask):
+    """The state that reading ``x`` would give, layer by layer; a layer reads the candidate of the layer below."""
+    new_h, new_c = [], []
+    for layer, w in enumerate(weights):
+        if layer > 0:
+            x = new_h[-1] if dropout_mask is None else new_h[-1] * dropout_mask[layer - 1]
+        h_layer, c_layer = cell.step(x, h[layer], c[layer], w)
+        new_h.append(h_layer)
+        new_c.append(c_layer)
+    return new_h, new_c
+
+
+def binarize(v: Tensor, threshold: Union[float, Tensor] = 0.5) -> Tensor:
+    """1 where ``v > threshold``, else 0 (so 0.5 rounds to 0), with gradient 1 everywhere: straight-through."""
+    return (v > threshold).to(v.dtype) + (v - v.detach())
+
+
+def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> Tensor:
+    """sigmoid(w . q + b), [B], from the candidate states of all layers; in ``dtype``, also for half-precision states."""
+    chosen = torch.cat([q[layer] for layer in gate.layers], -1)
+    return torch.sigmoid(linear(chosen.to(dtype), gate.weight.to(dtype), gate.bias.to(dtype))).squeeze(-1)

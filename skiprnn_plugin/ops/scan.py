@@ -1,0 +1,209 @@
+"""``skip_scan``: the one entry point to all engines. Inputs are checked here, once."""
+
+import logging
+import math
+from typing import Optional, Sequence, Tuple, Type, Union
+
+import torch
+from torch import Tensor
+
+from . import reference
+from .cells import CELLS, Cell
+from .types import Gate, LayerWeights, SkipState
+
+logger = logging.getLogger(__name__)
+
+ENGINES = {"reference": reference.scan}
+
+Integers = Union[Tensor, Sequence[int]]
+
+
+def skip_scan(
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    state: SkipState,
+    gate: Optional[Gate],
+    *,
+    cell: str,
+    lengths: Optional[Integers] = None,
+    offsets: Optional[Integers] = None,
+    schedule: Optional[Tensor] = None,
+    noise: Optional[Tensor] = None,
+    threshold: float = 0.5,
+    dropout_mask: Optional[Tensor] = None,
+    last_only: bool = False,
+    engine: str = "auto",
+) -> Tuple[Tensor, SkipState, Tensor]:
+    """Run a stack of Skip RNN layers over a batch of sequences (Campos et al. 2018, equations 2 to 9).
+
+    Args:
+        x: input, [B, T, D].
+        weights: parameters of each layer, lowest first.
+        state: state to start from; ``p`` None means 1 and ``acc`` None means 0, so that the first step updates.
+        gate: what sets the update probability; None for no learned gate (every step updates, or ``schedule`` says).
+        cell: a key of ``CELLS``.
+        lengths: real steps of each sequence, [B] integers in 0..T; None means T. The rest is padding, which is not
+            there at all: no update, output 0, no gradient, whatever it holds.
+        offsets: where each sequence's real steps begin, [B] integers (left padding); None means 0.
+        schedule: updates given from outside instead of the gate's, [B, T] of 0 and 1. ``p`` and ``acc`` go on as if
+            the gate had decided so.
+        noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means ``threshold``.
+        threshold: u_t = v_t > threshold; 0.5 is rounding. A higher one skips more.
+        dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].
+        last_only: return the last output alone.
+        engine: a key of ``ENGINES``, or ``auto``.
+
+    Returns:
+        output: the top layer's hidden state after every step, [B, T, H] (0 at padding); with ``last_only`` after the
+            last real step, [B, H].
+        state: state after the last real step.
+        updates: 1 where a step updated the state and 0 where it was skipped or is padding, [B, T], in the dtype of
+            ``p``; carries the gate's straight-through gradient.
+
+    Raises:
+        ValueError: an argument of the wrong shape, type or value; the message names it.
+    """
+    run = _choose_engine(engine)
+    cell_type = _choose(CELLS, "cell", cell)
+    _check_input(x, weights, cell_type)
+    batch, steps = x.shape[:2]
+    hidden = weights[0].weight_hh.shape[-1]
+    state = _complete_state(state, len(weights), batch, hidden, x, cell_type)
+    gate = _check_gate(gate, len(weights), hidden)
+    real = _real_steps(lengths, offsets, batch, steps, x.device)
+    if noise is not None:
+        if schedule is not None:
+            raise ValueError("noise: has no meaning beside a schedule, which replaces the gate; give one of the two")
+        _check_shape("noise", noise, (batch, steps))
+    if math.isnan(threshold):
+        raise ValueError("threshold: expected a number, got nan")
+    if schedule is not None:
+        schedule = _check_schedule(schedule, batch, steps).to(x.device, state.p.dtype)
+    elif gate is None:
+        schedule = state.p.new_ones(batch, steps)
+    if dropout_mask is not None:
+        _check_shape("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden))
+    return run(
+        x,
+        weights,
+        state,
+        gate,
+        cell=cell_type,
+        real=real,
+        schedule=schedule,
+        threshold=float(threshold) if noise is None else noise.to(x.device, state.p.dtype),
+        dropout_mask=dropout_mask,
+        last_only=last_only,
+    )
+
+
+_announced = set()
+
+
+def _choose_engine(name: str):
+    if name != "auto":
+        return _choose(ENGINES, "engine", name, "auto")
+    if "reference" not in _announced:
+        _announced.add("reference")
+        logger.info("engine auto: chose reference")
+    return ENGINES["reference"]
+
+
+def _choose(table: dict, argument: str, name: str, *others: str):
+    if name not in table:
+        known = ", ".join(sorted({*table, *others}))
+        raise ValueError(f"{argument}: unknown {argument} {name!r}; expected one of {known}")
+    return table[name]
+
+
+def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{argument}: expected a tensor of shape {shape}, got {type(tensor).__name__}")
+    if tuple(tensor.shape) != tuple(shape):
+        raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
+
+
+def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -> None:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x: expected a tensor, got {type(x).__name__}")
+    if x.dim() != 3:
+        raise ValueError(f"x: expected 3 dimensions, [B, T, D], got shape {tuple(x.shape)}")
+    if len(weights) == 0:
+        raise ValueError("weights: expected at least one layer, got none")
+    hidden = weights[0].weight_hh.shape[-1]
+    if x.shape[-1] != weights[0].weight_ih.shape[-1]:
+        raise ValueError(f"x: expected {weights[0].weight_ih.shape[-1]} features (input_size), got {x.shape[-1]}")
+    rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
+    for layer, w in enumerate(weights):
+        width = x.shape[-1] if layer == 0 else hidden
+        shapes = ((rows, width), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
+        for field, tensor, shape in zip(LayerWeights._fields, w, shapes):
+            if tensor is not None:
+                _check_shape(f"weights[{layer}].{field}", tensor, shape)
+    if x.dtype != weights[0].weight_ih.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"x: expected the weights' dtype {weights[0].weight_ih.dtype}, got {x.dtype}")
+
+
+def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
+    """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
+    state = SkipState(*state)
+    _check_shape("state.h", state.h, (layers, batch, hidden))
+    if cell.has_c:
+        _check_shape("state.c", state.c, (layers, batch, hidden))
+    dtype = torch.promote_types(state.h.dtype, torch.float32)
+    p = torch.ones(batch, dtype=dtype, device=x.device) if state.p is None else state.p
+    acc = torch.zeros(batch, dtype=dtype, device=x.device) if state.acc is None else state.acc
+    _check_shape("state.p", p, (batch,))
+    _check_shape("state.acc", acc, (batch,))
+    return SkipState(state.h, state.c if cell.has_c else None, p.to(dtype), acc.to(dtype))
+
+
+def _check_gate(gate: Optional[Gate], layers: int, hidden: int) -> Optional[Gate]:
+    if gate is None:
+        return None
+    if len(gate.layers) == 0 or not all(-layers <= layer < layers for layer in gate.layers):
+        raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(gate.layers)}")
+    _check_shape("gate.weight", gate.weight, (1, len(gate.layers) * hidden))
+    _check_shape("gate.bias", gate.bias, (1,))
+    return gate
+
+
+def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:
+    _check_shape("schedule", schedule, (batch, steps))
+    if schedule.dtype != torch.bool and not bool(((schedule == 0) | (schedule == 1)).all()):
+        raise ValueError("schedule: expected 0 and 1 alone, got other values")
+    return schedule
+
+
+def _real_steps(
+    lengths: Optional[Integers], offsets: Optional[Integers], batch: int, steps: int, device: torch.device
+) -> Optional[Tensor]:
+    """Which steps are there, bool [B, T]; None if all are."""
+    if lengths is None and offsets is None:
+        return None
+    begin = _integers("offsets", 0 if offsets is None else offsets, batch, steps, device)
+    if lengths is None:
+        lengths = steps - begin
+    count = _integers("lengths", lengths, batch, steps, device)
+    end = begin + count
+    if bool((end > steps).any()):
+        raise ValueError(
+            f"lengths: expected offsets + lengths within the {steps} steps of x, got up to {int(end.max())}"
+        )
+    t = torch.arange(steps, device=device)
+    return (begin.unsqueeze(1) <= t) & (t < end.unsqueeze(1))
+
+
+def _integers(argument: str, values: Union[int, Integers], batch: int, steps: int, device: torch.device) -> Tensor:
+    tensor = torch.as_tensor(values)
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        if tensor.numel() > 0:  # an empty list becomes an empty float tensor
+            raise ValueError(f"{argument}: expected integers, got {tensor.dtype}")
+    tensor = tensor.to(device, torch.int64)
+    if tensor.dim() == 0:
+        tensor = tensor.expand(batch)
+    _check_shape(argument, tensor, (batch,))
+    if bool(((tensor < 0) | (tensor > steps)).any()):
+        low, high = int(tensor.min()), int(tensor.max())
+        raise ValueError(f"{argument}: expected values from 0 to the {steps} steps of x, got {low} to {high}")
+    return tensor
