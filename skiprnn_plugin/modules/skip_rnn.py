@@ -130,7 +130,7 @@ class SkipRNNBase(nn.Module):
 
     @property
     def flops_per_update(self) -> int:
-        """Multiply-accumulates of one update, as the paper counts them: G H (input + H) per layer, no biases or gate."""
+        """Multiply-accumulates of one update, by the paper's count: G H (input + H) per layer, no biases or gate."""
         widths = [self.input_size] + [self.hidden_size] * (self.num_layers - 1)
         return sum(CELLS[self.cell].num_gates * self.hidden_size * (width + self.hidden_size) for width in widths)
 

@@ -1,0 +1,44 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = next(
+    line.split('"')[1]
+    for line in (ROOT / "skiprnn_plugin" / "__init__.py").read_text().splitlines()
+    if line.startswith("__version__")
+)
+PLOT = ["matplotlib>=3.5"]
+
+setup(
+    name="skiprnn-plugin",
+    version=VERSION,
+    description="Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read",
+    long_description=(ROOT / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    packages=find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
+    package_data={"skiprnn_plugin": ["py.typed"]},
+    python_requires=">=3.8",
+    install_requires=[
+        # On Python 3.11 and later fairseq 0.12.2 fails at import; ve-fairseq is its main branch with that mended.
+        "fairseq>=0.12.2; python_version < '3.11'",
+        "ve-fairseq>=0.12.3; python_version >= '3.11'",
+        "hydra-core>=1.0.7,<1.4",  # 1.4 has no hydra.experimental, which fairseq imports
+        "numpy",
+        "torch>=2.11,<2.14",  # the releases that the tests have run on
+        "tqdm",
+    ],
+    extras_require={"plot": PLOT, "dev": PLOT + ["pytest>=7", "ruff==0.17.6"]},
+    entry_points={
+        "console_scripts": [
+            "skiprnn-report = skiprnn_plugin.cli.report:main",
+            "skiprnn-plot = skiprnn_plugin.cli.plot:main",
+        ]
+    },
+    classifiers=[
+        "License :: OSI Approved :: MIT License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

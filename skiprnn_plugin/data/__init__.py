@@ -1,0 +1,1 @@
+"""Datasets: numpy, torch and ``FairseqDataset`` only."""

@@ -1,0 +1,74 @@
+"""Sequences drawn on the fly: a new set every epoch in training, one fixed set when held out."""
+
+from typing import Tuple
+
+import numpy as np
+import torch
+from fairseq.data import FairseqDataset
+
+
+class SyntheticDataset(FairseqDataset):
+    """A set of equally long random sequences; a subclass says how to draw one epoch of them.
+
+    Item i of epoch e depends on (``key``, e, i) alone, so that a run repeats with any number of workers. An item is
+    ``{"id": int, "x": float32 [T, D], "target": number, "seed": int}``; the seed is for the model's own random draws.
+
+    Args:
+        size: sequences in an epoch.
+        key: integers that tell this set from all others (the seed and the split).
+        fixed: whether every epoch has the same sequences (held-out sets).
+    """
+
+    # Workers get a copy of the dataset when they start: without new ones, they would repeat the first epoch for ever.
+    can_reuse_epoch_itr_across_epochs = False
+
+    def __init__(self, size: int, key: Tuple[int, ...], fixed: bool):
+        self.key = key
+        self.fixed = fixed
+        self._size = size
+        self._epoch = None
+        self.set_epoch(1)
+
+    def draw(self, rng: np.random.Generator, size: int) -> Tuple[np.ndarray, np.ndarray]:
+        """Inputs, float32 [size, T, D], and targets, [size]."""
+        raise NotImplementedError
+
+    def set_epoch(self, epoch: int) -> None:
+        epoch = 0 if self.fixed else epoch
+        if epoch != self._epoch:
+            self._epoch = epoch
+            rng = np.random.default_rng([*self.key, epoch])
+            self.x, self.target = self.draw(rng, self._size)
+            self.seed = rng.integers(2**63 - 1, size=self._size)
+
+    def __getitem__(self, index: int) -> dict:
+        return {"id": index, "x": self.x[index], "target": self.target[index], "seed": self.seed[index]}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def collater(self, samples) -> dict:
+        """A batch as fairseq's trainer and our models expect it; ``ntokens`` counts time steps."""
+        if len(samples) == 0:
+            return {}
+        x = torch.from_numpy(np.stack([s["x"] for s in samples]))
+        return {
+            "id": torch.tensor([s["id"] for s in samples]),
+            "nsentences": len(samples),
+            "ntokens": x.shape[0] * x.shape[1],
+            "net_input": {"x": x, "seeds": torch.from_numpy(np.array([s["seed"] for s in samples]))},
+            "target": torch.from_numpy(np.array([s["target"] for s in samples])),
+        }
+
+    def num_tokens(self, index: int) -> int:
+        return self.x.shape[1]
+
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
+        return np.full(len(indices), self.x.shape[1])
+
+    def size(self, index: int) -> int:
+        return self.x.shape[1]
+
+    def batch_by_size(self, indices, max_tokens=None, max_sentences=None, required_batch_size_multiple=1):
+        # fairseq's default multiple, 8, would silently drop the sequences that are left over at the end
+        return super().batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple=1)

@@ -1,0 +1,3 @@
+"""fairseq models; importing them registers them."""
+
+from . import skip_rnn  # noqa: F401

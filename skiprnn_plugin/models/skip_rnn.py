@@ -1,0 +1,152 @@
+"""The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from torch import Tensor, nn
+
+from ..modules import SkipGRU, SkipLSTM
+from ..ops import uniform
+
+
+@dataclass
+class SkipRNNConfig(FairseqDataclass):
+    cell: str = field(default="gru", metadata={"help": "recurrent cell: lstm or gru (set by --arch)"})
+    update_rule: str = field(
+        default="learned",
+        metadata={
+            "help": "which steps update the state: learned (the gate), random (each is skipped with probability "
+            "--skip-prob) or full (every one) (set by --arch)"
+        },
+    )
+    hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
+    num_layers: int = field(default=1, metadata={"help": "layers; one gate serves them all"})
+    dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
+    binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
+    update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
+    skip_prob: float = field(default=0.5, metadata={"help": "probability of skipping a step (random architectures)"})
+    gru_reset: str = field(
+        default="after",
+        metadata={"help": "GRU reset gate after (torch, cuDNN) or before (the paper) the recurrent product"},
+    )
+    layer_norm: bool = field(default=False, metadata={"help": "layer norm of each gate"})
+    init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
+    engine: str = field(default="auto", metadata={"help": "what runs the recurrence: auto or reference"})
+
+
+class SkipRNNOutput(NamedTuple):
+    """What the model returns.
+
+    Attributes:
+        prediction: [B, output_size].
+        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T].
+        steps: real steps of each sequence, [B].
+        flops_per_update: multiply-accumulates of one update, by the paper's count.
+    """
+
+    prediction: Tensor
+    updates: Tensor
+    steps: Tensor
+    flops_per_update: int
+
+
+@register_model("skip_rnn", dataclass=SkipRNNConfig)
+class SkipRNNModel(BaseFairseqModel):
+    """Last state of a Skip RNN -> dropout -> linear head.
+
+    Args:
+        cfg: the options.
+        input_size: features of the input.
+        output_size: numbers in a prediction.
+    """
+
+    def __init__(self, cfg: SkipRNNConfig, input_size: int, output_size: int):
+        super().__init__()
+        check_choice("--cell", cfg.cell, ("lstm", "gru"))
+        check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
+        check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
+        if not 0 <= cfg.skip_prob <= 1:
+            raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
+        self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
+        options = {
+            "num_layers": cfg.num_layers,
+            "dropout": cfg.dropout,
+            "gate": cfg.update_rule == "learned",
+            "binarize": cfg.binarize,
+            "update_bias": cfg.update_bias,
+            "layer_norm": cfg.layer_norm,
+            "init": cfg.init,
+            "engine": cfg.engine,
+        }
+        if cfg.cell == "gru":
+            self.rnn = SkipGRU(input_size, cfg.hidden_size, reset_after=cfg.gru_reset == "after", **options)
+        else:
+            self.rnn = SkipLSTM(input_size, cfg.hidden_size, **options)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.head = nn.Linear(cfg.hidden_size, output_size)
+        nn.init.xavier_uniform_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """For a task that says its ``input_size`` and ``output_size``."""
+        return cls(cfg, task.input_size, task.output_size)
+
+    def forward(self, x: Tensor, lengths: Optional[Tensor] = None, seeds: Optional[Tensor] = None) -> SkipRNNOutput:
+        """Read sequences and predict.
+
+        Args:
+            x: [B, T, input_size].
+            lengths: real steps of each sequence, [B]; None means T.
+            seeds: a number per sequence that the model's own random decisions come from, int64 [B]; None draws them
+                from torch's generator. Only ``--update-rule random`` and ``--binarize bernoulli`` make any.
+        """
+        batch, steps = x.shape[:2]
+        schedule = noise = None
+        if self.skip_prob is not None:
+            schedule = self._draw(x, seeds) >= self.skip_prob
+        elif self.rnn.binarize == "bernoulli":
+            noise = self._draw(x, seeds)
+        last, _, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
+        return SkipRNNOutput(
+            self.head(self.dropout(last)),
+            updates,
+            torch.full((batch,), steps, device=x.device) if lengths is None else lengths,
+            self.rnn.flops_per_update,
+        )
+
+    @staticmethod
+    def _draw(x: Tensor, seeds: Optional[Tensor]) -> Tensor:
+        return torch.rand(x.shape[:2], device=x.device) if seeds is None else uniform(seeds, x.shape[1])
+
+    def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:
+        """Class probabilities, in float32."""
+        normalize = torch.log_softmax if log_probs else torch.softmax
+        return normalize(net_output.prediction.float(), -1)
+
+    def get_targets(self, sample, net_output) -> Tensor:
+        return sample["target"]
+
+    def max_positions(self):
+        return None
+
+
+def check_choice(option: str, value: str, choices) -> None:
+    """Raise ValueError if ``value`` is none of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{option}: expected {' or '.join(choices)}, got {value!r}")
+
+
+def _register_architecture(rule: str, cell: str, name: str) -> None:
+    @register_model_architecture("skip_rnn", name)
+    def architecture(args):
+        args.cell = getattr(args, "cell", cell)
+        args.update_rule = getattr(args, "update_rule", rule)
+
+
+for _rule, _prefix in (("learned", "skip"), ("random", "random_skip"), ("full", "full")):
+    for _cell in ("lstm", "gru"):
+        _register_architecture(_rule, _cell, f"{_prefix}_{_cell}")

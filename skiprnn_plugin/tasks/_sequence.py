@@ -1,0 +1,59 @@
+"""What the tasks share: one prediction per sequence from a Skip RNN."""
+
+import logging
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask
+from omegaconf import II
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class SequenceTaskConfig(FairseqDataclass):
+    stop_update_fraction: float = field(
+        default=0.0,
+        metadata={
+            "help": "end training at the first validation that finds the task solved with at most this fraction of "
+            "the samples used (1: as soon as it is solved; 0: never)"
+        },
+    )
+    seed: int = II("common.seed")
+
+
+class SequenceTask(FairseqTask):
+    """A task whose model reads a sequence and makes one prediction.
+
+    A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
+    in a prediction; and loads datasets whose ``net_input`` holds ``x`` [B, T, input_size], ``seeds`` [B] and, where
+    sequences differ in length, ``lengths`` [B].
+    """
+
+    input_size: int
+    output_size: int
+
+    def __init__(self, cfg: SequenceTaskConfig):
+        super().__init__(cfg)
+        if not 0 <= cfg.stop_update_fraction <= 1:
+            raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
+
+    def post_validate(self, model, stats, agg):
+        """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached."""
+        if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
+            # The trainer reads the limit after each update, so the run ends after one more, with validation and save.
+            logger.info(
+                f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "
+                "ending training (--stop-update-fraction)"
+            )
+            self.cfg._get_root().optimization.max_update = stats["num_updates"]
+
+    def max_positions(self):
+        return None
+
+
+def check_positive(options: dict) -> None:
+    """Raise ValueError for the first option, by its name on the command line, that is below 1."""
+    for option, value in options.items():
+        if value < 1:
+            raise ValueError(f"{option}: expected at least 1, got {value}")
