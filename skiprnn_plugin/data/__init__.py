@@ -1,1 +1,3 @@
 """Datasets: numpy, torch and ``FairseqDataset`` only."""
+
+import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)

@@ -1,3 +1,5 @@
 """fairseq tasks, one file each; importing them registers them."""
 
+import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
+
 from . import adding  # noqa: F401

@@ -33,10 +33,17 @@ class SequenceTask(FairseqTask):
     input_size: int
     output_size: int
 
-    def __init__(self, cfg: SequenceTaskConfig):
-        super().__init__(cfg)
+    def __init__(self, cfg: SequenceTaskConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
+
+    def get_batch_iterator(self, *args, **kwargs):
+        """As in fairseq, with worker processes that live for one epoch: they start from that epoch's data, and end
+        with it, where persistent ones would wait for the garbage collector and then hold training up for seconds."""
+        iterator = super().get_batch_iterator(*args, **kwargs)
+        iterator.persistent_workers = False
+        return iterator
 
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached."""

@@ -29,8 +29,8 @@ class AddingTask(SequenceTask):
     input_size = 2
     output_size = 1
 
-    def __init__(self, cfg: AddingConfig):
-        super().__init__(cfg)
+    def __init__(self, cfg: AddingConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
         if cfg.sequence_length < 2:
             raise ValueError(f"--sequence-length: expected at least 2, got {cfg.sequence_length}")
         if not (math.isfinite(cfg.min_value) and math.isfinite(cfg.max_value) and cfg.min_value < cfg.max_value):

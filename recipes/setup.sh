@@ -1,0 +1,39 @@
+# Source this from bash: enters the project's folder and activates .venv, which it makes first if need be.
+# Needs Python 3.11 or 3.12: python3, python3.11, python3.12, or the one that $PYTHON names.
+
+_supported() {
+    "$1" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' >/dev/null 2>&1
+}
+
+_setup() {
+    local candidate chosen=""
+    cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
+    if [ ! -x .venv/bin/python ]; then
+        for candidate in ${PYTHON:-python3 python3.11 python3.12}; do
+            if _supported "$candidate"; then
+                chosen=$candidate
+                break
+            fi
+        done
+        if [ -z "$chosen" ]; then
+            echo "error: this needs Python 3.11 or 3.12, and ${PYTHON:-python3} is" \
+                "$("${PYTHON:-python3}" --version 2>&1 | tail -n 1). Set PYTHON to one of them." >&2
+            return 1
+        fi
+        "$chosen" -m venv .venv || return 1
+    elif ! _supported .venv/bin/python; then
+        echo "error: .venv holds $(.venv/bin/python --version 2>&1), and this needs Python 3.11 or 3.12. Remove .venv." >&2
+        return 1
+    fi
+    if [ ! .venv/installed -nt setup.py ]; then
+        echo "Setting up .venv (minutes, the first time) ..." >&2
+        # The pin makes every machine run what was tested.
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 || return 1
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || return 1
+        touch .venv/installed
+    fi
+    # shellcheck disable=SC1091
+    source .venv/bin/activate
+}
+
+_setup

@@ -1,0 +1,71 @@
+"""Runs fairseq's own commands in this process, or in one of their own."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+ROOT = Path(__file__).parent.parent
+PLUGIN = ROOT / "skiprnn_plugin"
+
+# The paper's settings, on little data
+TRAIN = f"""
+    --user-dir {PLUGIN} --cpu --task adding --sequence-length 12 --train-size 64 --valid-size 36 --batch-size 16
+    --arch skip_gru --hidden-size 8 --criterion mse_with_budget --cost-per-sample 1e-5
+    --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 --max-update 4
+    --log-format json --log-interval 1 --num-workers 0 --no-epoch-checkpoints
+""".split()
+
+
+def train(save_dir, *options):
+    """``fairseq-train`` with ``TRAIN`` and further options (which win); returns what it logged, a list for each tag."""
+    return _run("train", [*TRAIN, "--save-dir", str(save_dir), *map(str, options)])
+
+
+def validate(checkpoint, *options):
+    """``fairseq-validate``; returns what it logged, a list for each tag."""
+    required = ["--user-dir", str(PLUGIN), "--task", "adding", "--cpu", "--batch-size", "16", "--log-format", "json"]
+    return _run("validate", ["--path", str(checkpoint), *required, *map(str, options)])
+
+
+def _run(command, arguments):
+    # fairseq must not be imported by importing this file: some tests need it unimported
+    import fairseq.checkpoint_utils
+    import fairseq_cli.train
+    import fairseq_cli.validate
+
+    # fairseq keeps the best score on functions, which would leak from one run in this process to the next
+    for function in (fairseq.checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early):
+        vars(function).pop("best", None)
+    collector = _Collector()
+    logging.getLogger().addHandler(collector)
+    logging.getLogger().setLevel(logging.INFO)
+    try:
+        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]):
+            {"train": fairseq_cli.train, "validate": fairseq_cli.validate}[command].cli_main()
+    finally:
+        logging.getLogger().removeHandler(collector)
+    return collector.stats
+
+
+def run(*command, cwd=None, **environment):
+    """A command in a process of its own; returns the finished process, output as text."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run([str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+class _Collector(logging.Handler):
+    """Keeps the numbers of fairseq's JSON log lines, by tag (``train_inner``, ``train``, ``valid``, ...)."""
+
+    def __init__(self):
+        super().__init__()
+        self.stats = {}
+
+    def emit(self, record):
+        message = record.getMessage()
+        if message.startswith('{"'):
+            numbers = {name: float(value) for name, value in json.loads(message).items() if value is not None}
+            self.stats.setdefault(record.name, []).append(numbers)

@@ -1,0 +1,110 @@
+"""The fairseq model: architectures, baselines and their draws."""
+
+import pytest
+import torch
+
+import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
+
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # isort: skip
+from argparse import Namespace
+
+ARCHITECTURES = {
+    "skip_lstm": ("lstm", "learned"),
+    "skip_gru": ("gru", "learned"),
+    "random_skip_lstm": ("lstm", "random"),
+    "random_skip_gru": ("gru", "random"),
+    "full_lstm": ("lstm", "full"),
+    "full_gru": ("gru", "full"),
+}
+
+
+def build(arch="skip_gru", **options):
+    args = Namespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    return SkipRNNModel(SkipRNNConfig(**vars(args)), input_size=3, output_size=2)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_architecture(arch):
+    assert ARCH_MODEL_REGISTRY[arch] is SkipRNNModel
+    torch.manual_seed(0)
+    model = build(arch, hidden_size=6, num_layers=2)
+    cell, rule = ARCHITECTURES[arch]
+    assert type(model.rnn).__name__.lower() == f"skip{cell}"
+    assert (model.rnn.update_weight is not None) == (rule == "learned")
+    output = model(torch.randn(5, 9, 3))
+    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 9)
+    assert output.steps.tolist() == [9] * 5
+    assert output.flops_per_update == {"lstm": 4, "gru": 3}[cell] * 6 * (3 + 6 + 6 + 6)
+    if rule == "full":
+        assert (output.updates == 1).all()
+    elif rule == "learned":
+        assert (output.updates[:, 0] == 1).all()
+    (output.prediction.sum() + output.updates.sum()).backward()
+    assert {name for name, p in model.named_parameters() if p.grad is None} == set()
+
+
+def test_flags_win_over_the_architecture():
+    assert build("skip_gru", cell="lstm").rnn.cell == "lstm"
+    assert build("skip_gru").rnn.cell == "gru"
+    assert build("skip_gru", gru_reset="before").rnn.cell == "gru_reset_before"
+
+
+def test_random_baseline_skips_with_its_probability_the_first_step_not_excepted():
+    model = build("random_skip_gru", skip_prob=0.3, hidden_size=2)
+    updates = model(torch.zeros(400, 50, 3), seeds=torch.arange(400)).updates
+    assert abs(float(updates.mean()) - 0.7) < 0.02
+    assert abs(float(updates[:, 0].mean()) - 0.7) < 0.08
+
+
+@pytest.mark.parametrize("options", [{"arch": "random_skip_lstm"}, {"binarize": "bernoulli"}], ids=str)
+def test_draws_depend_on_the_seed_of_the_sequence_alone(options):
+    torch.manual_seed(0)
+    model = build(**options, hidden_size=4, **({} if "arch" in options else {"update_bias": -1.0}))
+    x, seeds = torch.randn(6, 30, 3), torch.tensor([5, 17, 5, 4, 3, 2])
+    updates = model(x, seeds=seeds).updates
+    assert 0 < updates.mean() < 1
+    assert torch.equal(model(x, seeds=seeds).updates, updates)
+    assert torch.equal(model(x[3:], seeds=seeds[3:]).updates, updates[3:])
+    assert not torch.equal(model(x, seeds=seeds + 1).updates, updates)
+    # without seeds, torch's generator
+    torch.manual_seed(1)
+    drawn = model(x).updates
+    torch.manual_seed(1)
+    assert torch.equal(model(x).updates, drawn)
+
+
+def test_lengths_reach_the_updates():
+    output = build("full_lstm", hidden_size=4)(torch.randn(3, 6, 3), lengths=torch.tensor([2, 6, 0]))
+    assert output.updates.sum(1).tolist() == [2, 6, 0] and output.steps.tolist() == [2, 6, 0]
+
+
+def test_dropout_before_the_head_in_training_alone():
+    torch.manual_seed(0)
+    model = build("full_gru", dropout=0.5)
+    x = torch.randn(2, 5, 3)
+    assert not torch.equal(model(x).prediction, model(x).prediction)
+    model.eval()
+    assert torch.equal(model(x).prediction, model(x).prediction)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"skip_prob": 1.5}, "--skip-prob.*1.5"),
+        ({"skip_prob": -0.1}, "--skip-prob.*-0.1"),
+        ({"cell": "rnn"}, "--cell.*'rnn'"),
+        ({"update_rule": "never"}, "--update-rule.*'never'"),
+        ({"gru_reset": "middle"}, "--gru-reset.*'middle'"),
+        ({"binarize": "floor"}, "binarize.*'floor'"),
+        ({"engine": "warp"}, "engine.*'warp'"),
+        ({"init": "zeros"}, "init.*'zeros'"),
+        ({"hidden_size": 0}, "hidden_size.*0"),
+        ({"num_layers": 0}, "num_layers.*0"),
+        ({"dropout": 1.0}, "dropout.*1.0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(**options)

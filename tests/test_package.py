@@ -1,0 +1,102 @@
+"""Installing and importing the plugin in all the ways that users do, each in a process of its own."""
+
+import shutil
+import sys
+
+import pytest
+
+from .command_line import PLUGIN, ROOT, TRAIN, run
+
+SHORT = [*TRAIN, "--max-update", "1"]
+FAIRSEQ_TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
+
+
+def python(code, *arguments, **options):
+    return run(sys.executable, "-c", code, *arguments, **options)
+
+
+def trained(process):
+    return process.returncode == 0 and "done training" in process.stdout + process.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with the plugin pip-installed into it."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(PLUGIN, source / "skiprnn_plugin", ignore=shutil.ignore_patterns("__pycache__"))
+    target = tmp_path_factory.mktemp("site")
+    process = run(sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", target, source)
+    assert process.returncode == 0, process.stderr
+    assert (target / "skiprnn_plugin" / "py.typed").exists()
+    return target
+
+
+@pytest.mark.parametrize("path", ["", "installed", "checkout"], ids=lambda p: f"PYTHONPATH-{p or 'none'}")
+@pytest.mark.parametrize("user_dir", ["checkout", "installed"])
+def test_user_dir(tmp_path, installed, path, user_dir):
+    folders = {"": "", "installed": str(installed), "checkout": str(ROOT)}
+    plugin = installed / "skiprnn_plugin" if user_dir == "installed" else PLUGIN
+    arguments = [plugin if word == str(PLUGIN) else word for word in SHORT]
+    process = python(FAIRSEQ_TRAIN, *arguments, "--save-dir", tmp_path / "run", cwd=tmp_path, PYTHONPATH=folders[path])
+    assert trained(process), process.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    "order", ["skiprnn_plugin, fairseq", "fairseq, skiprnn_plugin", "skiprnn_plugin.modules, fairseq"]
+)
+def test_a_program_that_imports_the_plugin_needs_no_user_dir(tmp_path, order):
+    arguments = SHORT[2:]
+    assert SHORT[0] == "--user-dir" and "--user-dir" not in arguments
+    process = python(f"import {order}; {FAIRSEQ_TRAIN}", *arguments, "--save-dir", tmp_path / "run", PYTHONPATH=ROOT)
+    assert trained(process), process.stderr[-2000:]
+
+
+def test_imported_and_given_as_user_dir(tmp_path):
+    process = python(f"import skiprnn_plugin; {FAIRSEQ_TRAIN}", *SHORT, "--save-dir", tmp_path / "run", PYTHONPATH=ROOT)
+    assert trained(process), process.stderr[-2000:]
+
+
+def test_worker_processes_find_the_plugin(tmp_path):
+    process = python(FAIRSEQ_TRAIN, *SHORT, "--num-workers", "2", "--save-dir", tmp_path / "run", cwd=tmp_path)
+    assert trained(process), process.stderr[-2000:]
+
+
+def test_registers_when_fairseq_comes_and_imports_it_not_before():
+    code = """
+import sys, skiprnn_plugin, skiprnn_plugin.modules, skiprnn_plugin.ops
+assert "fairseq" not in sys.modules
+import fairseq.data
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.criterions import CRITERION_REGISTRY
+assert "adding" in TASK_REGISTRY and "skip_gru" in ARCH_MODEL_REGISTRY
+assert {"mse_with_budget", "cross_entropy_with_budget"} <= set(CRITERION_REGISTRY)
+print("registered")
+"""
+    process = python(code, PYTHONPATH=ROOT)
+    assert process.stdout.endswith("registered\n"), process.stderr
+
+
+def test_works_where_fairseq_does_not():
+    """Absent, or broken so that its import fails, and the import can be tried again."""
+    code = """
+import sys, torch
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fairseq": raise ImportError("broken")
+sys.meta_path.insert(0, Broken())
+from skiprnn_plugin.modules import SkipGRU
+for _ in range(2):
+    try: import fairseq
+    except ImportError as error: print(error)
+print(SkipGRU(2, 3)(torch.zeros(1, 4, 2))[0].shape)
+"""
+    process = python(code, PYTHONPATH=ROOT)
+    assert process.stdout == "broken\nbroken\ntorch.Size([1, 4, 3])\n", process.stderr
+
+
+def test_module_prints_its_folder():
+    process = run(sys.executable, "-m", "skiprnn_plugin", cwd=ROOT)
+    assert process.stdout == f"{PLUGIN}\n", process.stderr
