@@ -41,13 +41,17 @@ def _run(command, arguments):
     for function in (fairseq.checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early):
         vars(function).pop("best", None)
     collector = _Collector()
-    logging.getLogger().addHandler(collector)
-    logging.getLogger().setLevel(logging.INFO)
+    logger = logging.getLogger("fairseq.logging.progress_bar")
+    logger.addHandler(collector)
+    logger.setLevel(logging.INFO)
     try:
-        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]):
+        # without reset_logging, which would take pytest's handlers away
+        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]), mock.patch.object(
+            fairseq_cli.validate, "reset_logging"
+        ):
             {"train": fairseq_cli.train, "validate": fairseq_cli.validate}[command].cli_main()
     finally:
-        logging.getLogger().removeHandler(collector)
+        logger.removeHandler(collector)
     return collector.stats
 
 

@@ -1,3 +1,5 @@
 """fairseq criterions, one file each; importing them registers them."""
 
+import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
+
 from . import cross_entropy_with_budget, mse_with_budget  # noqa: F401

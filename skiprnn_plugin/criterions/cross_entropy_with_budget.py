@@ -4,7 +4,7 @@ from fairseq.criterions import register_criterion
 from torch.nn.functional import nll_loss
 
 from .. import metrics
-from ._budget import BudgetConfig, BudgetCriterion
+from .budget import BudgetConfig, BudgetCriterion
 
 
 @register_criterion("cross_entropy_with_budget", dataclass=BudgetConfig)

@@ -3,7 +3,7 @@
 from fairseq.criterions import register_criterion
 
 from .. import metrics
-from ._budget import BudgetConfig, BudgetCriterion, as_float
+from .budget import BudgetConfig, BudgetCriterion, as_float
 
 
 @register_criterion("mse_with_budget", dataclass=BudgetConfig)

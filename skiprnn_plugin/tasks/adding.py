@@ -8,7 +8,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
 from ..data.adding import AddingDataset
-from ._sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 
 @dataclass

@@ -1,0 +1,120 @@
+"""Load a checkpoint and evaluate it on a held-out split, as ``fairseq-train``'s own validation does."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from .command import UserError, first_sentence
+from .runs import Run, collect_options
+
+
+@dataclass
+class Loaded:
+    """A checkpoint's model in evaluation mode, and what it was trained with.
+
+    Attributes:
+        path: the checkpoint.
+        model: the fairseq model, on ``device``.
+        cfg: the stored configuration.
+        options: see :class:`skiprnn_plugin.cli.runs.Run`.
+        task: the fairseq task.
+        dataset: the held-out split.
+        split: its name.
+        device: the GPU if there is one, unless the run was told ``--cpu``.
+    """
+
+    path: Path
+    model: Any
+    cfg: Any
+    options: Dict[str, Any]
+    task: Any
+    dataset: Any
+    split: str
+    device: Any
+
+
+def import_user_dir(user_dir: Optional[str]) -> None:
+    """Register a user's own plugin, so that its checkpoints load."""
+    from fairseq import utils
+
+    try:
+        utils.import_user_module(argparse.Namespace(user_dir=user_dir))
+    except (OSError, ImportError) as error:
+        raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
+
+
+def check_split(split: str) -> None:
+    """Raise :class:`UserError` for a split that is not held out."""
+    if split == "train":
+        raise UserError("--split train: expected a held-out split, such as valid or test")
+
+
+def load_checkpoint(path: Path, split: str) -> Loaded:
+    """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`."""
+    import torch
+
+    model, cfg, task = _load_model(path)
+    options = collect_options(cfg)
+    try:
+        task.load_dataset(split)
+    except (OSError, KeyError, ValueError) as error:
+        raise UserError(f"{path}: can't load its held-out split {split!r} ({first_sentence(error)})") from error
+    device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
+    return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
+
+
+def _load_model(path: Path):
+    from fairseq import checkpoint_utils
+
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        unknown = _unknown_parts(state["cfg"])
+        if not unknown:
+            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
+    except Exception as error:  # a file can be broken, or be something else, in any way
+        raise UserError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
+    if unknown:
+        raise UserError(f"{path}: unknown {unknown}; --user-dir names the folder of the plugin that has it")
+    return models[0], cfg, task
+
+
+def _unknown_parts(cfg) -> str:
+    from fairseq.criterions import CRITERION_REGISTRY
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+    from fairseq.tasks import TASK_REGISTRY
+
+    known = {
+        "task": TASK_REGISTRY,
+        "model": {*MODEL_REGISTRY, *ARCH_MODEL_REGISTRY},
+        "criterion": CRITERION_REGISTRY,
+    }
+    return ", ".join(f"{part} {cfg[part]['_name']!r}" for part in known if cfg[part]["_name"] not in known[part])
+
+
+def evaluate(loaded: Loaded) -> Run:
+    """Run the whole held-out split through the model, in the batches of the run's own validation."""
+    from fairseq import utils
+    from fairseq.logging import metrics
+    from tqdm import tqdm
+
+    task, model, cfg = loaded.task, loaded.model, loaded.cfg
+    criterion = task.build_criterion(cfg.criterion).eval()
+    batches = task.get_batch_iterator(
+        loaded.dataset,
+        max_tokens=cfg.dataset.max_tokens_valid,
+        max_sentences=cfg.dataset.batch_size_valid,
+        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+        ignore_invalid_inputs=cfg.dataset.skip_invalid_size_inputs_valid_test,
+        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
+        seed=cfg.common.seed,
+    ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)
+    logged = []
+    # Shown on a terminal alone, and only where it takes more than a second
+    for sample in tqdm(batches, desc=str(loaded.path), delay=1, leave=False, disable=None):
+        sample = utils.move_to_cuda(sample) if loaded.device.type == "cuda" else sample
+        logged.append(task.valid_step(sample, model, criterion)[2])
+    with metrics.aggregate(new_root=True) as aggregator:
+        task.reduce_metrics(logged, criterion)
+        numbers = {name: float(value) for name, value in aggregator.get_smoothed_values().items()}
+    return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))

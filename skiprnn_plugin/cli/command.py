@@ -1,0 +1,46 @@
+"""What the console commands share: errors that fit one line, and a standard output that holds results alone."""
+
+import contextlib
+import logging
+import sys
+import warnings
+from typing import Callable, Optional
+
+
+class UserError(Exception):
+    """Something that the user gave is wrong. The message names it and fits one line."""
+
+
+def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:
+    """Call ``function``, print the text that it returns, and return the exit code.
+
+    A :class:`UserError` is printed on standard error as one line, and the exit code is 2.
+    """
+    try:
+        with _quiet():
+            result = function(*arguments)
+    except UserError as error:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return 2
+    if result is not None:
+        print(result)
+    return 0
+
+
+@contextlib.contextmanager
+def _quiet():
+    """fairseq, hydra, torch, matplotlib and users' plugins print, log and warn as they please, even when imported."""
+    level = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def first_sentence(error: BaseException) -> str:
+    """An exception of somebody else's in a few words."""
+    text = str(error).strip().split("\n")[0].split(". ")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,201 @@
+"""``skiprnn-report``: one of the paper's tables, with the values of our own runs beside the paper's."""
+
+import argparse
+import json
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .checkpoint import check_split, evaluate, import_user_dir, load_checkpoint
+from .command import UserError, run_command
+from .runs import Run, describe, find_file, find_row, is_checkpoint, read_log
+from .tables import TABLES, Column, Row, Table, find_table
+
+PROGRAM = "skiprnn-report"
+SPEED = ("wps", "wpb", "bsz")  # fairseq's; about the machine and the batches, not the model
+
+
+@dataclass
+class Group:
+    """The runs of one model, which differ in their seeds alone: a line of the report."""
+
+    label: str
+    row: Optional[Row]
+    runs: List[Run]
+
+    def values(self, column: Column) -> List[float]:
+        """The column's metric in every run; empty if there are no runs or one of them lacks it."""
+        values = [run.metrics.get(column.metric) for run in self.runs]
+        return [] if None in values else values
+
+
+def mean(values: Sequence[float]) -> Optional[float]:
+    return sum(values) / len(values) if values else None
+
+
+def deviation(values: Sequence[float]) -> Optional[float]:
+    """Sample standard deviation (over n - 1); None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    center = mean(values)
+    return math.sqrt(sum((value - center) * (value - center) for value in values) / (len(values) - 1))
+
+
+def _yes_no(values: Sequence[float]) -> str:
+    return ("Yes" if values[0] else "No") if len(values) == 1 else f"{int(sum(values))}/{len(values)}"
+
+
+def _percent(values: Sequence[float]) -> str:
+    spread = deviation(values)
+    return f"{mean(values):.1%}" + ("" if spread is None else f" ± {spread:.1%}")
+
+
+def _scientific(values: Sequence[float]) -> str:
+    mantissa, e, exponent = f"{mean(values):.2e}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if e else mantissa  # nan and inf have no exponent
+
+
+STYLES = {"yes_no": _yes_no, "percent": _percent, "scientific": _scientific}
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="Print a table of the paper with our own runs beside it."
+    )
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew) or "
+        "a log of fairseq-train --log-format json (its last validation)",
+    )
+    parser.add_argument("--table", help=f"one of: {', '.join(TABLES)} (default: the one of the runs' task)")
+    parser.add_argument("--split", default="valid", help="held-out split to report (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
+    parser.add_argument("--all", action="store_true", help="show the table's other rows too")
+    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+    return run_command(PROGRAM, report, parser.parse_args(argv))
+
+
+def report(args: argparse.Namespace) -> str:
+    check_split(args.split)
+    table = find_table(args.table) if args.table else None
+    files = _find_files(args.runs)
+    if args.user_dir:
+        import_user_dir(args.user_dir)
+    runs = [_read(file, args.split) for file in files]
+    table = table or _infer_table(runs)
+    groups = group_runs(runs, table)
+    with_runs = [group for group in groups if group.runs]
+    _warn(with_runs, table)
+    shown = groups if args.all else with_runs
+    if args.json:
+        return json.dumps([as_json(group, table, args.split) for group in shown], indent=2)
+    return as_markdown(shown, table, args.split)
+
+
+def _find_files(paths: Sequence[str]) -> List[Path]:
+    files: List[Path] = []
+    for file in map(find_file, paths):
+        if any(file.samefile(other) for other in files):
+            raise UserError(f"{file}: given twice")
+        files.append(file)
+    return files
+
+
+def _read(file: Path, split: str) -> Run:
+    return evaluate(load_checkpoint(file, split)) if is_checkpoint(file) else read_log(file, split)
+
+
+def _infer_table(runs: Sequence[Run]) -> Table:
+    tasks = sorted({run.options["task"] for run in runs})
+    tables = [table for table in TABLES.values() if table.task in tasks]
+    if len(tasks) > 1 or len(tables) != 1:
+        raise UserError(f"--table: needed for runs of task {', '.join(tasks)}; known: {', '.join(TABLES)}")
+    return tables[0]
+
+
+def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
+    """A group for each row of the table, perhaps without runs; then the runs that repeat no row, by what they are."""
+    groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in table.rows}
+    for run in runs:
+        row = find_row(table, run.options)
+        label = row.label if row else describe(run.options)
+        key = row.name if row else (label, run.options["task"])
+        groups.setdefault(key, Group(label, row, [])).runs.append(run)
+    return list(groups.values())
+
+
+def _warn(groups: Sequence[Group], table: Table) -> None:
+    """Say on standard error where runs are no repetitions of each other, or of the paper's."""
+    for group in groups:
+        options, *others = (run.options for run in group.runs)
+        notes = [
+            f"runs differ in {name}"
+            for name in options
+            if name != "seed" and any(name in other and other[name] != options[name] for other in others)
+        ]
+        seeds = [run.options.get("seed") for run in group.runs]
+        if len(set(seeds)) < len(seeds):
+            notes.append("runs share a seed")
+        for name, value in table.settings.items() if group.row else ():
+            if options.get(name, value) != value:
+                notes.append(f"the paper has {name} {value}, the run has {options[name]}")
+        for note in notes:
+            print(f"{PROGRAM}: warning: {group.label}: {note}", file=sys.stderr)
+
+
+def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
+    printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
+    head = ["model", *(f"{c.title} (paper)" for c in printed), *(c.title for c in table.columns), "runs"]
+    lines = [head, ["---"] * len(head)]
+    for group in groups:
+        paper = group.row.paper if group.row else {}
+        values = [group.values(column) for column in table.columns]
+        ours = [STYLES[column.style](v) if v else "-" for column, v in zip(table.columns, values)]
+        lines.append(
+            [
+                group.label,
+                *(paper.get(c.title, "-") for c in printed),
+                *ours,
+                str(len(group.runs)) if group.runs else "-",
+            ]
+        )
+    counts = sorted({run.sequences or 0 for group in groups for run in group.runs})
+    sequences = " or ".join(f"{count:,}" if count else "an unknown number of" for count in counts)
+    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return (
+        f"{rows}\n\n±: sample standard deviation over runs (the paper's: {table.spread}). "
+        f"Held-out split: {split}, {sequences} sequences."
+    )
+
+
+def as_json(group: Group, table: Table, split: str) -> Dict[str, Any]:
+    """A line of the report, unrounded; what is missing or not a finite number is null."""
+    return {
+        "table": table.name,
+        "row": group.row and group.row.name,
+        "label": group.label,
+        "paper": group.row.paper if group.row else {},
+        "split": split,
+        "mean": {column.metric: _finite(mean(group.values(column))) for column in table.columns},
+        "std": {column.metric: _finite(deviation(group.values(column))) for column in table.columns},
+        "runs": [
+            {
+                "path": str(run.path),
+                "sequences": run.sequences,
+                "metrics": {name: _finite(run.metrics[name]) for name in run.metrics if name not in SPEED},
+            }
+            for run in group.runs
+        ],
+    }
+
+
+def _finite(value: Optional[float]) -> Optional[float]:
+    return value if value is not None and math.isfinite(value) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

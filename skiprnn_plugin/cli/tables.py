@@ -1,0 +1,162 @@
+"""The paper's experiments as data: what differs between the rows of a table, and what the paper printed for each.
+
+``python -m skiprnn_plugin.cli.tables TABLE [ROW...]`` prints the options of each row for ``fairseq-train``.
+Imports neither fairseq nor torch, so that scripts can ask it quickly.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+from .command import UserError, run_command
+
+# Architectures are named RULE_CELL
+UPDATE_RULES = {"skip": "learned", "random_skip": "random", "full": "full"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number that a table reports.
+
+    Attributes:
+        title: heading; also the key of the paper's value in ``Row.paper``, where the paper has one.
+        metric: the logged metric behind it.
+        style: how it is printed, a key of ``skiprnn_plugin.cli.report.STYLES``.
+    """
+
+    title: str
+    metric: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of a table.
+
+    Attributes:
+        name: what the command line calls it.
+        label: what the table calls it.
+        options: ``fairseq-train``'s options that differ between rows, by their names in Python; always ``arch`` and
+            ``cost_per_sample``.
+        paper: the paper's values as printed, by column title.
+    """
+
+    name: str
+    label: str
+    options: Dict[str, Any]
+    paper: Dict[str, str]
+
+    @property
+    def cell(self) -> str:
+        return self.options["arch"].rpartition("_")[2]
+
+    @property
+    def update_rule(self) -> str:
+        return UPDATE_RULES[self.options["arch"].rpartition("_")[0]]
+
+    def arguments(self) -> str:
+        """``options`` as they stand on a command line."""
+        return " ".join(f"--{name.replace('_', '-')} {plain(value)}" for name, value in self.options.items())
+
+
+@dataclass(frozen=True)
+class Table:
+    """One experiment of the paper.
+
+    Attributes:
+        name: what the command line calls it.
+        title: heading.
+        task: the fairseq task.
+        settings: options that the paper's rows have in common; a run with others is no repetition of a row.
+        spread: what the paper's standard deviations are over.
+        columns: what is reported for each row.
+        rows: in the paper's order.
+    """
+
+    name: str
+    title: str
+    task: str
+    settings: Dict[str, Any]
+    spread: str
+    columns: Tuple[Column, ...]
+    rows: Tuple[Row, ...]
+
+
+def plain(value: Any) -> str:
+    """A value as the paper writes it: 1e-5, not 1e-05."""
+    return f"{value:g}".replace("e-0", "e-") if isinstance(value, (int, float)) else str(value)
+
+
+def find_table(name: str) -> Table:
+    if name not in TABLES:
+        raise UserError(f"unknown table {name!r}; known: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _full(cell: str) -> Dict[str, Any]:
+    return {"arch": f"full_{cell}", "cost_per_sample": 0}
+
+
+def _random(cell: str, skip_prob: float) -> Dict[str, Any]:
+    return {"arch": f"random_skip_{cell}", "cost_per_sample": 0, "skip_prob": skip_prob}
+
+
+def _learned(cell: str, cost_per_sample: float) -> Dict[str, Any]:
+    return {"arch": f"skip_{cell}", "cost_per_sample": cost_per_sample}
+
+
+def _adding(name: str, label: str, options: Dict[str, Any], solved: str, updates: str, flops: str) -> Row:
+    return Row(name, label, options, {"solved": solved, "updates": updates, "FLOPs": flops})
+
+
+ADDING = Table(
+    name="adding",
+    title="Adding task",
+    task="adding",
+    settings={"hidden_size": 110, "num_layers": 1, "sequence_length": 50},
+    spread="over four runs",
+    columns=(
+        Column("solved", "solved", "yes_no"),
+        Column("updates", "update_fraction", "percent"),
+        Column("FLOPs", "flops", "scientific"),
+        Column("MSE", "mse", "scientific"),
+    ),
+    rows=(
+        _adding("lstm", "LSTM", _full("lstm"), "Yes", "100.0% ± 0.0%", "2.46e6"),
+        _adding("lstm-skip-0.2", "LSTM (p_skip = 0.2)", _random("lstm", 0.2), "No", "80.0% ± 0.1%", "1.97e6"),
+        _adding("lstm-skip-0.5", "LSTM (p_skip = 0.5)", _random("lstm", 0.5), "No", "50.1% ± 0.1%", "1.23e6"),
+        _adding("skip-lstm-0", "Skip LSTM, lambda=0", _learned("lstm", 0), "Yes", "81.1% ± 3.6%", "2.00e6"),
+        _adding("skip-lstm-1e-5", "Skip LSTM, lambda=1e-5", _learned("lstm", 1e-5), "Yes", "53.9% ± 2.1%", "1.33e6"),
+        _adding("gru", "GRU", _full("gru"), "Yes", "100.0% ± 0.0%", "1.85e6"),
+        _adding("gru-skip-0.02", "GRU (p_skip = 0.02)", _random("gru", 0.02), "No", "98.0% ± 0.0%", "1.81e6"),
+        _adding("gru-skip-0.5", "GRU (p_skip = 0.5)", _random("gru", 0.5), "No", "49.9% ± 0.6%", "9.25e5"),
+        _adding("skip-gru-0", "Skip GRU, lambda=0", _learned("gru", 0), "Yes", "97.9% ± 3.2%", "1.81e6"),
+        _adding("skip-gru-1e-5", "Skip GRU, lambda=1e-5", _learned("gru", 1e-5), "Yes", "50.7% ± 2.6%", "9.40e5"),
+    ),
+)
+
+TABLES = {table.name: table for table in (ADDING,)}
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m skiprnn_plugin.cli.tables",
+        description="Print a line 'name<TAB>options of fairseq-train' for each row of one of the paper's tables.",
+    )
+    parser.add_argument("table", metavar="TABLE", help=f"one of: {', '.join(TABLES)}")
+    parser.add_argument("rows", metavar="ROW", nargs="*", help="names of rows (default: all, in the paper's order)")
+    args = parser.parse_args(argv)
+    return run_command(parser.prog, list_rows, args.table, args.rows)
+
+
+def list_rows(table_name: str, names: Sequence[str]) -> str:
+    rows = {row.name: row for row in find_table(table_name).rows}
+    for name in names:
+        if name not in rows:
+            raise UserError(f"unknown row {name!r} of table {table_name!r}; known: {', '.join(rows)}")
+    return "\n".join(f"{name}\t{rows[name].arguments()}" for name in names or rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
