@@ -3,7 +3,8 @@
 #
 #   bash recipes/adding.sh [ROW...]        rows: python -m skiprnn_plugin.cli.tables adding
 #
-# SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000) and JOBS (default: one per core) can be set in the environment.
+# SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000), JOBS (runs at a time; default: one per core) and RUNS (where to
+# put them; default: runs) can be set in the environment.
 # Rows that update at every step end once solved, the others at MAX_UPDATE: the fraction of samples used goes on
 # falling after the task is solved, and some rows never solve it. Started again, it goes on where it was stopped.
 # The reference engine needs about an hour for 60,000 updates on one core.
@@ -13,6 +14,7 @@ source "$(dirname "$0")/setup.sh"
 seeds=${SEEDS:-1 2 3 4}
 max_update=${MAX_UPDATE:-60000}
 jobs=${JOBS:-$(nproc)}
+folder=${RUNS:-runs}/adding
 for setting in "MAX_UPDATE $max_update" "JOBS $jobs"; do
     if ! [[ ${setting#* } =~ ^[1-9][0-9]*$ ]]; then
         echo "error: ${setting% *}: expected a whole number of at least 1, got '${setting#* }'" >&2
@@ -22,7 +24,7 @@ done
 rows=$(python -m skiprnn_plugin.cli.tables adding "$@")
 
 train() { # ROW SEED FLAG...
-    local run=runs/adding/$1/seed$2
+    local run=$folder/$1/seed$2
     local finished=$run/finished-$max_update
     if [ ! -e "$finished" ]; then
         mkdir -p "$run"
@@ -50,7 +52,7 @@ while IFS=$'\t' read -r row flags; do
         flags+=" --stop-update-fraction 1"
     fi
     for seed in $seeds; do
-        runs+=("runs/adding/$row/seed$seed")
+        runs+=("$folder/$row/seed$seed")
         while (($(jobs -rp | wc -l) >= jobs)); do
             wait -n || true # a failure shows below
         done

@@ -4,7 +4,8 @@
 #
 #   bash recipes/quickstart.sh [MAX_UPDATE]
 #
-# MAX_UPDATE (default 6000) is where training ends at the latest. Started again, it goes on from its checkpoint.
+# MAX_UPDATE (default 6000) is where training ends at the latest. Results go to runs/quickstart (RUNS names another
+# folder than runs). Started again, it goes on from its checkpoint.
 #
 # Settings are the paper's (recipes/adding.sh has them all) but for a ten times higher learning rate, which gets there
 # in about 2,000 updates instead of tens of thousands.
@@ -16,7 +17,7 @@ if ! [[ $max_update =~ ^[1-9][0-9]*$ ]]; then
     exit 2
 fi
 source "$(dirname "$0")/setup.sh"
-run=runs/quickstart
+run=${RUNS:-runs}/quickstart
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a second thread brings little
 
 fairseq-train --user-dir skiprnn_plugin --cpu \

@@ -9,13 +9,13 @@ from torch import Tensor
 
 def update_sums(updates: Tensor, steps: Tensor, flops_per_update: int) -> Dict[str, Any]:
     """Sums over a batch that :func:`log_updates` needs, from ``updates`` [B, T] and real ``steps`` [B]."""
-    count = updates.detach().sum(1)
+    count = updates.detach().sum(1).double()  # float32 cannot hold the sum of squares of long sequences
     total = count.sum()
     return {
         "updates": total,
         "updates_squared": count.square().sum(),
         "steps": steps.sum(),
-        "flops": total * float(flops_per_update),
+        "flops": total * flops_per_update,
     }
 
 
