@@ -11,7 +11,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> None:
 
     Nothing is imported on the caller's behalf, and a module that is never imported, or is not installed, is no error.
     """
-    if name in sys.modules:
+    if sys.modules.get(name) is not None:  # None is how Python notes a module that must not be imported
         callback()
     else:
         sys.meta_path.insert(0, _ImportWatcher(name, callback))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
+from ..ops.scan import check_threshold
 from .init import INITS, init_gate, init_states
 
 
@@ -62,6 +63,7 @@ class SkipRNNBase(nn.Module):
                 raise ValueError(f"{argument}: expected at least 1, got {value}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
+        check_threshold(threshold)
         if not math.isfinite(update_bias):
             raise ValueError(f"update_bias: expected a finite number, got {update_bias}")
         for argument, value, known in (
@@ -79,7 +81,7 @@ class SkipRNNBase(nn.Module):
         self.binarize = binarize
         self.threshold = threshold
         self.gate_layers = (num_layers - 1,) if gate_layers is None else tuple(gate_layers)
-        if gate and not (self.gate_layers and all(0 <= layer < num_layers for layer in self.gate_layers)):
+        if not self.gate_layers or set(self.gate_layers) - set(range(num_layers)):
             raise ValueError(f"gate_layers: expected layers from 0 to {num_layers - 1}, got {self.gate_layers}")
         self.layer_norm = layer_norm
         self.init = init
@@ -169,7 +171,8 @@ class SkipRNNBase(nn.Module):
         """
         if not isinstance(x, Tensor) or x.dim() != 3:
             layout = "[B, T, D]" if self.batch_first else "[T, B, D]"
-            raise ValueError(f"x: expected a tensor {layout}, got {tuple(x.shape) if isinstance(x, Tensor) else x!r}")
+            shape = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"x: expected a tensor {layout}, got {shape}")
         if not self.batch_first:
             x = x.transpose(0, 1)
         batch, steps = x.shape[:2]
@@ -255,10 +258,11 @@ class SkipGRU(SkipRNNBase):
 
 def _span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Tensor]:
     """First real step and number of real steps of each row."""
-    if padding_mask.dtype != torch.bool or tuple(padding_mask.shape) != (batch, steps):
-        raise ValueError(
-            f"padding_mask: expected bool {(batch, steps)}, got {padding_mask.dtype} {tuple(padding_mask.shape)}"
-        )
+    if not isinstance(padding_mask, Tensor) or padding_mask.dtype != torch.bool:
+        got = padding_mask.dtype if isinstance(padding_mask, Tensor) else type(padding_mask).__name__
+        raise ValueError(f"padding_mask: expected a bool tensor, got {got}")
+    if tuple(padding_mask.shape) != (batch, steps):
+        raise ValueError(f"padding_mask: expected shape {(batch, steps)}, got {tuple(padding_mask.shape)}")
     if steps == 0:
         zeros = torch.zeros(batch, dtype=torch.int64, device=padding_mask.device)
         return zeros, zeros

@@ -72,17 +72,17 @@ def skip_scan(
     gate = _check_gate(gate, len(weights), hidden)
     real = _real_steps(lengths, offsets, batch, steps, x.device)
     if noise is not None:
-        if schedule is not None:
-            raise ValueError("noise: has no meaning beside a schedule, which replaces the gate; give one of the two")
+        if schedule is not None or gate is None:
+            raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
         _check_shape("noise", noise, (batch, steps))
-    if math.isnan(threshold):
-        raise ValueError("threshold: expected a number, got nan")
+    check_threshold(threshold)
     if schedule is not None:
         schedule = _check_schedule(schedule, batch, steps).to(x.device, state.p.dtype)
     elif gate is None:
         schedule = state.p.new_ones(batch, steps)
     if dropout_mask is not None:
         _check_shape("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden))
+        dropout_mask = dropout_mask.to(x.device, x.dtype)
     return run(
         x,
         weights,
@@ -123,6 +123,19 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
+def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], x: Tensor) -> None:
+    """Raise ValueError unless ``tensor`` has the shape and ``x``'s dtype (autocast brings dtypes together itself)."""
+    _check_shape(argument, tensor, shape)
+    if tensor.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"{argument}: expected the dtype of x, {x.dtype}, got {tensor.dtype}")
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise ValueError unless it is a number (infinities always or never update)."""
+    if not isinstance(threshold, (int, float)) or math.isnan(threshold):
+        raise ValueError(f"threshold: expected a number, got {threshold!r}")
+
+
 def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -> None:
     if not isinstance(x, Tensor):
         raise ValueError(f"x: expected a tensor, got {type(x).__name__}")
@@ -137,19 +150,19 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
     for layer, w in enumerate(weights):
         width = x.shape[-1] if layer == 0 else hidden
         shapes = ((rows, width), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        for field, tensor, shape in zip(LayerWeights._fields, w, shapes):
-            if tensor is not None:
-                _check_shape(f"weights[{layer}].{field}", tensor, shape)
-    if x.dtype != weights[0].weight_ih.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"x: expected the weights' dtype {weights[0].weight_ih.dtype}, got {x.dtype}")
+        normalized = w.norm_weight is not None or w.norm_bias is not None
+        for field, tensor, shape in list(zip(LayerWeights._fields, w, shapes))[: 6 if normalized else 4]:
+            _check_tensor(f"weights[{layer}].{field}", tensor, shape, x)
 
 
 def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
     """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
+    if not isinstance(state, tuple):
+        raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
     state = SkipState(*state)
-    _check_shape("state.h", state.h, (layers, batch, hidden))
+    _check_tensor("state.h", state.h, (layers, batch, hidden), x)
     if cell.has_c:
-        _check_shape("state.c", state.c, (layers, batch, hidden))
+        _check_tensor("state.c", state.c, (layers, batch, hidden), x)
     dtype = torch.promote_types(state.h.dtype, torch.float32)
     p = torch.ones(batch, dtype=dtype, device=x.device) if state.p is None else state.p
     acc = torch.zeros(batch, dtype=dtype, device=x.device) if state.acc is None else state.acc
@@ -161,6 +174,7 @@ def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: T
 def _check_gate(gate: Optional[Gate], layers: int, hidden: int) -> Optional[Gate]:
     if gate is None:
         return None
+    gate = Gate(*gate)
     if len(gate.layers) == 0 or not all(-layers <= layer < layers for layer in gate.layers):
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(gate.layers)}")
     _check_shape("gate.weight", gate.weight, (1, len(gate.layers) * hidden))

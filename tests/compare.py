@@ -1,0 +1,25 @@
+"""Comparison of arrays with one tolerance per dtype."""
+
+import torch
+
+# Largest difference, as a fraction of the expected array's largest value. float32: TensorFlow's own versions differ by
+# up to 1.3e-5. Half precision carries 8 (bfloat16) and 11 bits.
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+
+def assert_close(got, expected, what="value"):
+    """``got`` equals ``expected`` in shape and dtype, and in value to the dtype's tolerance; an array of zeros needs
+    the tolerance itself."""
+    got, expected = torch.as_tensor(got).detach(), torch.as_tensor(expected).detach()
+    assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
+    assert got.shape == expected.shape, f"{what}: shape {tuple(got.shape)}, expected {tuple(expected.shape)}"
+    if expected.numel() == 0:
+        return
+    error, scale = (got - expected).abs().max().item(), expected.abs().max().item()
+    allowed = TOLERANCE[expected.dtype] * (scale or 1)
+    assert error <= allowed, f"{what}: off by {error:.2e}, allowed {allowed:.2e} (largest value {scale:.2e})"
+
+
+def assert_equal(got, expected, what="value"):
+    """``got`` equals ``expected`` bit for bit."""
+    torch.testing.assert_close(got, expected, rtol=0, atol=0, msg=lambda text: f"{what}: {text}")

@@ -1,0 +1,34 @@
+"""``skiprnn_plugin.modules`` needs torch alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+USE = "import torch, skiprnn_plugin.modules as m; print(m.SkipGRU(2, 3)(torch.zeros(1, 4, 2))[0].shape[-1])"
+UNFINDABLE = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "fairseq":
+            raise ModuleNotFoundError("No module named 'fairseq'", name="fairseq")
+sys.meta_path.insert(0, Block())
+"""
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        ("", "import sys; assert 'fairseq' not in sys.modules"),
+        (UNFINDABLE, ""),
+        ("import sys; sys.modules['fairseq'] = None", ""),
+    ],
+    ids=["left-alone", "not-installed", "blocked"],
+)
+def test_modules_work_without_fairseq(before, after):
+    code = f"{before}\n{USE}\n{after}"
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["3"]

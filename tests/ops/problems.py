@@ -1,0 +1,127 @@
+"""Small random problems for ``skip_scan`` and what the tests of this folder share."""
+
+import numpy as np
+import pytest
+import torch
+
+from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
+
+every_engine = pytest.mark.parametrize("engine", sorted(ENGINES))
+every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
+every_mode = pytest.mark.parametrize("mode", ["round", "bernoulli", "schedule", "full"])
+
+
+class Problem:
+    """Random input, weights, state and gate: ``tensors`` by name, all of them leaves that need a gradient.
+
+    The gate's weights are such that some steps update and some are skipped. With ``resumed`` the sequences carry on
+    in their middle, else ``p`` is 1 and ``acc`` 0.
+    """
+
+    def __init__(
+        self,
+        cell,
+        batch=4,
+        steps=8,
+        inputs=3,
+        hidden=5,
+        layers=2,
+        *,
+        dtype=torch.float64,
+        layer_norm=False,
+        gate_layers=(-1,),
+        resumed=False,
+    ):
+        self.cell, self.layers, self.gate_layers = cell, layers, gate_layers
+        generator = torch.Generator().manual_seed(1)
+        rows, norm = CELLS[cell].num_gates * hidden, CELLS[cell].num_normalized * hidden
+        shapes = {"x": (batch, steps, inputs)}
+        for layer in range(layers):
+            shapes[f"weight_ih_l{layer}"] = (rows, inputs if layer == 0 else hidden)
+            shapes[f"weight_hh_l{layer}"] = (rows, hidden)
+            shapes[f"bias_ih_l{layer}"] = shapes[f"bias_hh_l{layer}"] = (rows,)
+            if layer_norm:
+                shapes[f"norm_weight_l{layer}"] = shapes[f"norm_bias_l{layer}"] = (norm,)
+        shapes["h"] = shapes["c"] = (layers, batch, hidden)
+        shapes["update_weight"] = (1, len(gate_layers) * hidden)
+        self.tensors = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+        self.tensors["update_bias"] = torch.tensor([-0.5])
+        if not CELLS[cell].has_c:
+            del self.tensors["c"]
+        if resumed:
+            self.tensors["p"] = torch.rand(batch, generator=generator)
+            self.tensors["acc"] = torch.rand(batch, generator=generator) / 2
+        wide = torch.promote_types(dtype, torch.float32)
+        for name, value in self.tensors.items():
+            self.tensors[name] = value.to(wide if name in ("p", "acc") else dtype).requires_grad_()
+
+    def arguments(self, tensors=None):
+        """``skip_scan``'s arguments, from ``self.tensors`` or others of the same names."""
+        tensors = self.tensors if tensors is None else tensors
+        weights = [
+            LayerWeights(*(tensors.get(f"{field}_l{layer}") for field in LayerWeights._fields))
+            for layer in range(self.layers)
+        ]
+        return {
+            "x": tensors["x"],
+            "weights": weights,
+            "state": SkipState(*(tensors.get(field) for field in SkipState._fields)),
+            "gate": Gate(tensors["update_weight"], tensors["update_bias"], self.gate_layers),
+            "cell": self.cell,
+        }
+
+    def run(self, engine, tensors=None, **options):
+        return skip_scan(**{**self.arguments(tensors), "engine": engine, **options})
+
+    def gradients(self, *results):
+        """Gradients of the sum of ``loss`` over results of ``run``, by name; 0 where a tensor has no part in it."""
+        total = sum(loss(*result) for result in results)
+        values = torch.autograd.grad(total, list(self.tensors.values()), materialize_grads=True)
+        return dict(zip(self.tensors, values))
+
+
+def loss(output, state, updates):
+    """Some function of everything that ``skip_scan`` returns: a sum over sequences to which zeros add nothing."""
+    total = 0.3 * updates.sum()
+    for value in (output, *state):
+        if value is not None:
+            total = total + (value + value.square()).sum()
+    return total
+
+
+def mixed_updates(batch, steps):
+    """A schedule that differs by row and step, bool [batch, steps], the first step not always in it."""
+    rows, times = torch.arange(batch).unsqueeze(1), torch.arange(steps)
+    return (rows + times * times) % 3 != 0
+
+
+def mode_options(mode, batch, steps):
+    """Arguments of ``run`` that decide the updates in one of the ways of ``every_mode``."""
+    if mode == "bernoulli":
+        return {"noise": torch.rand(batch, steps, generator=torch.Generator().manual_seed(2))}
+    if mode == "schedule":
+        return {"schedule": mixed_updates(batch, steps)}
+    return {"gate": None} if mode == "full" else {}
+
+
+def cut_options(options, rows, times):
+    """``mode_options`` for some rows and steps (slices) of the batch."""
+    return {name: value if value is None else value[rows, times] for name, value in options.items()}
+
+
+def updates_by_repeated_addition(p, threshold, dtype, first=1.0):
+    """Gates when every update sets the update probability to ``p``, in numpy's ``dtype``; the formula of design.md.
+
+    Args:
+        p: a number.
+        threshold: one number per step, [T].
+        first: update probability that the sequence starts with.
+    """
+    p, now, acc, one = dtype(p), dtype(first), dtype(0), dtype(1)
+    updates = []
+    for limit in threshold:
+        acc = acc + min(now, one - acc)
+        updates.append(bool(acc > dtype(limit)))
+        if updates[-1]:
+            now, acc = p, dtype(0)
+    return np.array(updates)

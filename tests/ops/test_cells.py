@@ -1,0 +1,65 @@
+"""One step of every cell against its formulas, written in numpy from the cells' docstrings."""
+
+import numpy as np
+import pytest
+import torch
+
+from ..compare import assert_close
+from .problems import Problem, every_cell, every_engine
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def layer_norm(gates, w):
+    """(a - mean) / (std + 1e-3), gate by gate, with gain and bias."""
+    mean, std = gates.mean(-1, keepdims=True), gates.std(-1, keepdims=True)
+    size = gates.shape[-1]
+    return (gates - mean) / (std + 1e-3) * w["norm_weight"].reshape(-1, size) + w["norm_bias"].reshape(-1, size)
+
+
+def step(cell, x, h, c, w):
+    """New h and c, [B, H], of the layer with weights ``w``."""
+    blocks = (len(h), -1, h.shape[1])
+    from_x, from_h = (x @ w["weight_ih"].T + w["bias_ih"]).reshape(blocks), h @ w["weight_hh"].T + w["bias_hh"]
+    from_h = from_h.reshape(blocks)
+    norm = layer_norm if "norm_weight" in w else lambda gates, w: gates
+    if cell == "lstm":
+        i, f, g, o = norm(from_x + from_h, w).swapaxes(0, 1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+    r, z = sigmoid(norm(from_x[:, :2] + from_h[:, :2], w)).swapaxes(0, 1)
+    if cell == "gru":
+        n = np.tanh(from_x[:, 2] + r * from_h[:, 2])
+    else:
+        size = h.shape[1]
+        n = np.tanh(from_x[:, 2] + (r * h) @ w["weight_hh"][2 * size :].T + w["bias_hh"][2 * size :])
+    return (1 - z) * n + z * h, None
+
+
+def check(cell, engine, problem, layer_norm):
+    output, state, _ = problem.run(engine, gate=None)
+    values = {name: tensor.detach().numpy() for name, tensor in problem.tensors.items()}
+    w = {name[: -len("_l0")]: value for name, value in values.items() if name.endswith("_l0")}
+    assert ("norm_weight" in w) == layer_norm
+    h, c = step(cell, values["x"][:, 0], values["h"][0], values["c"][0] if "c" in values else None, w)
+    assert_close(output[:, 0], torch.from_numpy(h), "h")
+    if c is not None:
+        assert_close(state.c[0], torch.from_numpy(c), "c")
+
+
+@every_engine
+@every_cell
+def test_one_step(cell, engine):
+    check(cell, engine, Problem(cell, steps=1, layers=1), layer_norm=False)
+
+
+@every_cell
+@pytest.mark.parametrize("scale", [1.0, 1e-3], ids=["deviation-1", "deviation-near-eps"])
+def test_one_step_with_layer_norm(cell, scale):
+    problem = Problem(cell, steps=1, layers=1, layer_norm=True)
+    with torch.no_grad():
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+            problem.tensors[name] *= scale
+    check(cell, "reference", problem, layer_norm=True)

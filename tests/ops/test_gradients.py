@@ -1,0 +1,86 @@
+"""Gradients against finite differences, with the decisions held fixed: rounding has no finite difference.
+
+The gate's own gradient is checked against the authors' program (``test_golden.py``).
+"""
+
+import pytest
+import torch
+
+from skiprnn_plugin.ops import SkipState
+
+from .problems import Problem, every_cell, every_engine, mixed_updates
+
+BATCH, STEPS, HIDDEN = 2, 4, 3
+
+
+def scan_function(cell, engine, *, layer_norm=False, dropout=False, **options):
+    """A function of tensors alone, everything ``skip_scan`` takes to everything it returns; and its inputs."""
+    problem = Problem(cell, BATCH, STEPS, 2, HIDDEN, layers=2, layer_norm=layer_norm, gate_layers=(0, 1), resumed=True)
+    inputs = dict(problem.tensors)
+    if dropout:
+        inputs["dropout_mask"] = torch.tensor([0.0, 2.0, 1.5]).repeat(1, BATCH, 1).double().requires_grad_()
+
+    def run(*values):
+        tensors = dict(zip(inputs, values))
+        output, state, _ = problem.run(
+            engine,
+            tensors,
+            schedule=mixed_updates(BATCH, STEPS),
+            dropout_mask=tensors.get("dropout_mask"),
+            **options,
+        )
+        return (output, *(value for value in state if value is not None))
+
+    return run, tuple(inputs.values())
+
+
+@every_engine
+@every_cell
+@pytest.mark.parametrize("dropout", [False, True], ids=["no-dropout", "dropout"])
+def test_gradients(cell, engine, dropout):
+    assert torch.autograd.gradcheck(*scan_function(cell, engine, dropout=dropout))
+
+
+@every_engine
+@every_cell
+def test_gradients_of_padded_sequences(cell, engine):
+    assert torch.autograd.gradcheck(*scan_function(cell, engine, lengths=[2, 3], offsets=[1, 0]))
+
+
+@every_cell
+def test_gradients_with_layer_norm(cell):
+    assert torch.autograd.gradcheck(*scan_function(cell, "reference", layer_norm=True, dropout=True))
+
+
+@every_cell
+def test_second_derivatives(cell):
+    assert torch.autograd.gradgradcheck(*scan_function(cell, "reference"), fast_mode=True)
+
+
+@every_cell
+def test_layer_norm_of_equal_units_has_finite_gradients(cell):
+    problem = Problem(cell, hidden=1, layer_norm=True)
+    gradients = problem.gradients(problem.run("reference"))
+    assert all(gradient.isfinite().all() for gradient in gradients.values())
+
+
+@every_engine
+@every_cell
+def test_dropout_multiplies_what_a_layer_passes_on(cell, engine):
+    problem = Problem(cell)
+    mask = torch.tensor([0.0, 2.0, 1.0, 0.5, 3.0]).double().repeat(1, 4, 1)
+    scaled = dict(problem.tensors)
+    scaled["weight_ih_l1"] = scaled["weight_ih_l1"] * mask[0, 0]  # the same, done to the upper layer's input weights
+    dropped, expected = problem.run(engine, dropout_mask=mask), problem.run(engine, scaled)
+    torch.testing.assert_close(dropped, expected)
+
+
+@every_engine
+@every_cell
+def test_a_detached_state_cuts_the_graph(cell, engine):
+    problem = Problem(cell)
+    _, state, _ = problem.run(engine)
+    detached = SkipState(*state).detach()
+    assert all(value.requires_grad for value in state if value is not None)
+    assert not any(value.requires_grad for value in detached if value is not None)
+    torch.testing.assert_close(detached, SkipState(*(v if v is None else v.detach() for v in state)), rtol=0, atol=0)
