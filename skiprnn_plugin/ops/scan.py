@@ -68,7 +68,7 @@ def skip_scan(
     _check_input(x, weights, cell_type)
     batch, steps = x.shape[:2]
     hidden = weights[0].weight_hh.shape[-1]
-    state = _complete_state(state, len(weights), batch, hidden, x, cell_type)
+    state = _complete_state(state, len(weights), batch, hidden, weights[0].weight_ih, cell_type)
     gate = _check_gate(gate, len(weights), hidden)
     real = _real_steps(lengths, offsets, batch, steps, x.device)
     if noise is not None:
@@ -123,11 +123,11 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
-def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], x: Tensor) -> None:
-    """Raise ValueError unless ``tensor`` has the shape and ``x``'s dtype (autocast brings dtypes together itself)."""
+def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], weight: Tensor) -> None:
+    """Raise ValueError unless ``tensor`` has the shape and ``weight``'s dtype (autocast brings dtypes together)."""
     _check_shape(argument, tensor, shape)
-    if tensor.dtype != x.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"{argument}: expected the dtype of x, {x.dtype}, got {tensor.dtype}")
+    if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
+        raise ValueError(f"{argument}: expected the weights' dtype, {weight.dtype}, got {tensor.dtype}")
 
 
 def check_threshold(threshold: float) -> None:
@@ -146,26 +146,29 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
     hidden = weights[0].weight_hh.shape[-1]
     if x.shape[-1] != weights[0].weight_ih.shape[-1]:
         raise ValueError(f"x: expected {weights[0].weight_ih.shape[-1]} features (input_size), got {x.shape[-1]}")
+    _check_tensor("x", x, x.shape, weights[0].weight_ih)
     rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
     for layer, w in enumerate(weights):
         width = x.shape[-1] if layer == 0 else hidden
         shapes = ((rows, width), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
         normalized = w.norm_weight is not None or w.norm_bias is not None
         for field, tensor, shape in list(zip(LayerWeights._fields, w, shapes))[: 6 if normalized else 4]:
-            _check_tensor(f"weights[{layer}].{field}", tensor, shape, x)
+            _check_tensor(f"weights[{layer}].{field}", tensor, shape, weights[0].weight_ih)
 
 
-def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
+def _complete_state(
+    state: SkipState, layers: int, batch: int, hidden: int, weight: Tensor, cell: Type[Cell]
+) -> SkipState:
     """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
     state = SkipState(*state)
-    _check_tensor("state.h", state.h, (layers, batch, hidden), x)
+    _check_tensor("state.h", state.h, (layers, batch, hidden), weight)
     if cell.has_c:
-        _check_tensor("state.c", state.c, (layers, batch, hidden), x)
+        _check_tensor("state.c", state.c, (layers, batch, hidden), weight)
     dtype = torch.promote_types(state.h.dtype, torch.float32)
-    p = torch.ones(batch, dtype=dtype, device=x.device) if state.p is None else state.p
-    acc = torch.zeros(batch, dtype=dtype, device=x.device) if state.acc is None else state.acc
+    p = torch.ones(batch, dtype=dtype, device=weight.device) if state.p is None else state.p
+    acc = torch.zeros(batch, dtype=dtype, device=weight.device) if state.acc is None else state.acc
     _check_shape("state.p", p, (batch,))
     _check_shape("state.acc", acc, (batch,))
     return SkipState(state.h, state.c if cell.has_c else None, p.to(dtype), acc.to(dtype))
