@@ -1,6 +1,16 @@
 import pytest
 import torch
 
+
+def pytest_addoption(parser):
+    parser.addoption("--device", default="cpu", help="where the tests of ops and modules put their tensors, as cuda")
+
+
+def pytest_configure(config):
+    if config.getoption("--device") != "cpu":
+        torch.set_default_device(config.getoption("--device"))
+
+
 torch.set_num_threads(1)  # the tensors here are too small to gain from more
 
 

@@ -44,13 +44,13 @@ class Problem:
                 shapes[f"norm_weight_l{layer}"] = shapes[f"norm_bias_l{layer}"] = (norm,)
         shapes["h"] = shapes["c"] = (layers, batch, hidden)
         shapes["update_weight"] = (1, len(gate_layers) * hidden)
-        self.tensors = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+        self.tensors = {name: _drawn(torch.randn, shape, generator) for name, shape in shapes.items()}
         self.tensors["update_bias"] = torch.tensor([-0.5])
         if not CELLS[cell].has_c:
             del self.tensors["c"]
         if resumed:
-            self.tensors["p"] = torch.rand(batch, generator=generator)
-            self.tensors["acc"] = torch.rand(batch, generator=generator) / 2
+            self.tensors["p"] = _drawn(torch.rand, batch, generator)
+            self.tensors["acc"] = _drawn(torch.rand, batch, generator) / 2
         wide = torch.promote_types(dtype, torch.float32)
         for name, value in self.tensors.items():
             self.tensors[name] = value.to(wide if name in ("p", "acc") else dtype).requires_grad_()
@@ -95,10 +95,19 @@ def mixed_updates(batch, steps):
     return (rows + times * times) % 3 != 0
 
 
+def uniform_noise(batch, steps, seed=0):
+    """Noise [batch, steps], the same on every device."""
+    return _drawn(torch.rand, (batch, steps), torch.Generator().manual_seed(seed))
+
+
+def _drawn(draw, shape, generator):
+    return draw(shape, generator=generator, device="cpu").to(torch.get_default_device())
+
+
 def mode_options(mode, batch, steps):
     """Arguments of ``run`` that decide the updates in one of the ways of ``every_mode``."""
     if mode == "bernoulli":
-        return {"noise": torch.rand(batch, steps, generator=torch.Generator().manual_seed(2))}
+        return {"noise": uniform_noise(batch, steps, seed=2)}
     if mode == "schedule":
         return {"schedule": mixed_updates(batch, steps)}
     return {"gate": None} if mode == "full" else {}

@@ -40,13 +40,13 @@ def step(cell, x, h, c, w):
 
 def check(cell, engine, problem, layer_norm):
     output, state, _ = problem.run(engine, gate=None)
-    values = {name: tensor.detach().numpy() for name, tensor in problem.tensors.items()}
+    values = {name: tensor.detach().cpu().numpy() for name, tensor in problem.tensors.items()}
     w = {name[: -len("_l0")]: value for name, value in values.items() if name.endswith("_l0")}
     assert ("norm_weight" in w) == layer_norm
     h, c = step(cell, values["x"][:, 0], values["h"][0], values["c"][0] if "c" in values else None, w)
-    assert_close(output[:, 0], torch.from_numpy(h), "h")
+    assert_close(output[:, 0], torch.from_numpy(h).to(output.device), "h")
     if c is not None:
-        assert_close(state.c[0], torch.from_numpy(c), "c")
+        assert_close(state.c[0], torch.from_numpy(c).to(output.device), "c")
 
 
 @every_engine

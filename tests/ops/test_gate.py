@@ -9,7 +9,7 @@ import torch
 from skiprnn_plugin.ops.reference import binarize
 
 from ..compare import assert_close, assert_equal
-from .problems import Problem, every_cell, every_engine, updates_by_repeated_addition
+from .problems import Problem, every_cell, every_engine, uniform_noise, updates_by_repeated_addition
 
 NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 every_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
@@ -25,7 +25,7 @@ def constant_gate(cell, p, steps, dtype=torch.float32, batch=2):
 
 
 def as_rows(expected, batch, dtype):
-    return torch.from_numpy(expected).to(dtype).expand(batch, -1)
+    return torch.from_numpy(expected).to(torch.get_default_device(), dtype).expand(batch, -1)
 
 
 def test_binarize_rounds_with_gradient_one():
@@ -101,9 +101,9 @@ def test_a_threshold_of_one_never_updates(cell, engine):
 @every_dtype
 def test_noise_is_what_the_sum_must_exceed(cell, engine, dtype):
     problem, exact = constant_gate(cell, 0.15, steps=40, dtype=dtype, batch=3)
-    noise = torch.rand(3, 40, generator=torch.Generator().manual_seed(0))
+    noise = uniform_noise(3, 40)
     _, _, updates = problem.run(engine, noise=noise)
-    for row, limits in zip(updates, noise.numpy()):
+    for row, limits in zip(updates, noise.cpu().numpy()):
         assert_equal(row, as_rows(updates_by_repeated_addition(exact, limits, NUMPY[dtype]), 1, dtype)[0])
 
 
@@ -142,7 +142,7 @@ def test_a_higher_threshold_skips_more(cell, engine):
 @pytest.mark.parametrize("noisy", [False, True], ids=["round", "bernoulli"])
 def test_the_task_loss_alone_trains_the_gate(cell, engine, noisy):
     problem = Problem(cell, steps=12)
-    noise = torch.rand(4, 12, generator=torch.Generator().manual_seed(0)) if noisy else None
+    noise = uniform_noise(4, 12) if noisy else None
     output, _, updates = problem.run(engine, noise=noise)
     output[:, -1].square().sum().backward()
     assert 0 < updates.mean() < 1

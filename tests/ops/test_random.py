@@ -21,7 +21,7 @@ def test_shape_and_dtype(rows, steps):
 
 @pytest.mark.parametrize("rows, steps", [(200, 1000), (100000, 2), (1, 200000)], ids=str)
 def test_distribution_is_uniform(rows, steps):
-    values = np.sort(numbers(rows, steps, first=12345).numpy().ravel().astype(np.float64))
+    values = np.sort(numbers(rows, steps, first=12345).cpu().numpy().ravel().astype(np.float64))
     count = len(values)
     assert values[0] >= 0 and values[-1] < 1
     assert abs(values.mean() - 1 / 2) < 4 * (1 / 12 / count) ** 0.5
@@ -52,7 +52,7 @@ def test_different_seeds_give_different_numbers():
 @pytest.mark.parametrize("lag", [1, 2, 3])
 @pytest.mark.parametrize("axis", ["seeds", "steps", "both"])
 def test_neighbours_are_uncorrelated(axis, lag):
-    values = numbers(500, 500).numpy().astype(np.float64) - 0.5
+    values = numbers(500, 500).cpu().numpy().astype(np.float64) - 0.5
     rows, steps = lag * (axis != "steps"), lag * (axis != "seeds")
     products = values[rows:, steps:] * values[: 500 - rows, : 500 - steps]
     # a product has mean 0 and variance 1/144
