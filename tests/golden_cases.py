@@ -19,10 +19,9 @@ DIRECTORY = Path(__file__).parent / "golden"
 
 def load(name):
     """All arrays of a file as tensors, by name."""
+    device = torch.get_default_device()
     with np.load(DIRECTORY / f"{name}.npz") as file:
-        return {
-            key: torch.from_numpy(file[key]).to(torch.get_default_device()) for key in file.files if key != "meta_json"
-        }
+        return {key: torch.from_numpy(file[key]).to(device) for key in file.files if key != "meta_json"}
 
 
 def kind(arrays):

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What a CUDA device must show, in under five minutes: the tests of ops and modules on it, and the adding task trained,
+# evaluated and resumed on it, in float32 and in half precision. Needs the plugin's requirements and pytest.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} CUBLAS_WORKSPACE_CONFIG=:4096:8 # cuBLAS is deterministic with this
+runs=$(mktemp -d)
+status=0
+
+python3 - <<'PYTHON' || status=1
+import platform, torch
+print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+PYTHON
+
+python3 -m pytest tests/ops tests/modules --device cuda -q -p no:cacheprovider || status=1
+
+train() { # NAME MAX_UPDATE FLAG...
+    python3 -c "from fairseq_cli.train import cli_main; cli_main()" --user-dir skiprnn_plugin \
+        --task adding --arch skip_gru --gru-reset before --criterion mse_with_budget --cost-per-sample 1e-5 \
+        --optimizer adam --lr 1e-3 --adam-eps 1e-8 --clip-norm 1.0 --batch-size 256 --max-update "$2" \
+        --num-workers 0 --save-dir "$runs/$1" --no-epoch-checkpoints --log-format json --log-interval 100 "${@:3}" \
+        >"$runs/$1.log" 2>&1 || { tail -n 5 "$runs/$1.log"; return 1; }
+    grep -o '| valid | .*' "$runs/$1.log" | tail -n 1 | cut -c1-260 | sed "s/^/$1 /"
+}
+
+train float32 600 || status=1
+train fp16 100 --fp16 || status=1
+train float32 700 || status=1 # resumes
+python3 -m skiprnn_plugin.cli.report "$runs/float32" "$runs/fp16" --json | grep -E 'mse|update_fraction|path' || status=1
+exit $status
