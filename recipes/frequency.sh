@@ -11,7 +11,7 @@
 # the task is solved. Started again, it goes on where it was stopped.
 # The reference engine needs about TODO for 60,000 updates on one core, and twice that at 0.5 ms.
 #
-# --quick trains Skip LSTM, lambda=1e-4, at 1 ms with one seed and ends once it is solved with at most 80% of the
+# --quick trains Skip GRU, lambda=1e-4, at 1 ms with one seed and ends once it is solved with at most 80% of the
 # samples, MAX_UPDATE (default 6000) at the latest. NOT the paper's: a ten times higher learning rate, batches of 64.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
@@ -37,7 +37,7 @@ if $quick; then
     options+=(--lr 1e-3 --batch-size 64 --train-size 12800 --validate-interval 1 --save-interval 1)
     options+=(--stop-update-fraction 0.8)
     if [ ${#rows[@]} = 0 ]; then
-        rows=(skip-lstm-1e-4)
+        rows=(skip-gru-1e-4)
     fi
 else
     read_settings 60000
