@@ -50,31 +50,19 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
 
 
 @needs_environment
-def test_frequency_runs_both_sampling_periods_and_does_not_repeat_them(tmp_path):
-    def go():
-        process = recipe("frequency.sh", "skip-lstm-1e-4", RUNS=str(tmp_path), MAX_UPDATE="1", SEEDS="3")
-        assert process.returncode == 0, process.stderr[-2000:]
-        return process.stdout.splitlines()
-
-    lines = go()
-    assert sorted(line.split(", update")[0] for line in lines if "update 1: accuracy" in line) == [
-        "0.5 ms, skip-lstm-1e-4 seed 3", "1 ms, skip-lstm-1e-4 seed 3"
-    ]  # fmt: skip
-    tables = [line for line in lines if line.startswith("|")]
-    assert [line.split("|")[3].strip() for line in tables if line.startswith("| Skip")] == ["12.7 ± 0.5", "19.9 ± 1.5"]
-    again = go()
-    assert [line for line in again if line.startswith("|")] == tables
-    assert not any("update 1:" in line for line in again)
-
-
-@needs_environment
-def test_frequency_quick_ends_with_a_picture(tmp_path):
-    process = recipe("frequency.sh", "--quick", RUNS=str(tmp_path), MAX_UPDATE="1")
+def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_period(tmp_path):
+    process = recipe("frequency.sh", "--quick", RUNS=str(tmp_path), MAX_UPDATE="1", SAMPLING_PERIODS="1 0.5")
     assert process.returncode == 0, process.stderr[-2000:]
-    assert "| Skip GRU, lambda=1e-4 | Yes | 23.5 ± 6.2 | No |" in process.stdout
-    (picture,) = tmp_path.glob("frequency-quick-1ms/skip-gru-1e-4/seed1/samples.png")
-    assert picture.stat().st_size > 10000
-    assert [folder.name for folder in tmp_path.iterdir()] == ["frequency-quick-1ms"]
+    lines = process.stdout.splitlines()
+    assert sorted(line.split(", update")[0] for line in lines if "update 1: accuracy" in line) == [
+        "0.5 ms, skip-gru-1e-4 seed 1", "1 ms, skip-gru-1e-4 seed 1"
+    ]  # fmt: skip
+    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines if line.startswith("| Skip")]
+    label = "Skip GRU, lambda=1e-4"
+    assert rows == [[label, "Yes", "23.5 ± 6.2", "No"], [label, "Yes", "22.5 ± 2.1", "No"]]
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["frequency-quick-0.5ms", "frequency-quick-1ms"]
+    pictures = list(tmp_path.glob("*/skip-gru-1e-4/seed1/samples.png"))
+    assert len(pictures) == 2 and all(picture.stat().st_size > 10000 for picture in pictures)
 
 
 @needs_environment
@@ -83,6 +71,9 @@ def test_stopping_a_recipe_stops_its_runs(tmp_path):
     environment = {**os.environ, "RUNS": str(tmp_path), "SAMPLING_PERIODS": "1", "SEEDS": "1 2", "JOBS": "2"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: len(running(tmp_path)) >= 2)
+    for settings in running(tmp_path):
+        assert "--lr 1e-4 " in settings and "--lr 1e-3" not in settings  # the paper's
+        assert f"{tmp_path}/frequency-1ms/gru/seed" in settings and "--stop-update-fraction 1" in settings
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 130
     until(lambda: running(tmp_path) == [])

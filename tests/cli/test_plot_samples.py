@@ -40,6 +40,26 @@ def style(panel, label):
     return line.get_color(), line.get_marker(), line.get_markersize()
 
 
+def run_model(checkpoint):
+    """The first three held-out sequences, and what the model makes of them."""
+    from fairseq import checkpoint_utils
+
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
+    task.load_dataset("valid")
+    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
+    with torch.no_grad():
+        return sample, models[0].eval()(**sample["net_input"])
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """The figures that are saved, a list."""
+    saved = []
+    savefig = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
+    return saved
+
+
 def test_draws_what_was_used():
     first, second = draw(KNOWN).axes
     assert points(first, "used") == [(1, 0.1), (3, 0.3)]
@@ -77,12 +97,7 @@ def test_one_legend_names_all():
 
 
 @pytest.mark.parametrize("name", ["seed1", "other"])
-def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name):
-    from fairseq import checkpoint_utils
-
-    figures = []
-    savefig = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), savefig(self, *a, **k)))
+def test_shows_the_models_own_updates(prints, tiny, tmp_path, figures, name):
     output = tmp_path / "three.png"
     printed = prints(main, "samples", tiny[name].save_dir, "--output", output, "--num-sequences", 3)
     assert printed == ""
@@ -90,11 +105,7 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name)
     assert width == 900 and 300 < height < 900
     assert [path.name for path in tmp_path.iterdir()] == ["three.png"]
 
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(tiny[name].checkpoint)])
-    task.load_dataset("valid")
-    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
-    with torch.no_grad():
-        output = models[0].eval()(**sample["net_input"])
+    sample, output = run_model(tiny[name].checkpoint)
     (figure,) = figures
     assert len(figure.axes) == 3
     for panel, x, u, target, y in zip(
@@ -109,20 +120,11 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name)
     assert 0 < output.updates.mean() < 1  # so that there is something to tell apart
 
 
-def test_shows_the_waves_of_the_other_task(prints, tiny_frequency, tmp_path, monkeypatch):
-    from fairseq import checkpoint_utils
-
-    figures = []
-    savefig = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), savefig(self, *a, **k)))
+def test_shows_the_waves_of_the_other_task(prints, tiny_frequency, tmp_path, figures):
     checkpoint = tiny_frequency["0.5"].checkpoint
     prints(main, "samples", checkpoint, "--output", tmp_path / "waves.png", "--num-sequences", 3)
 
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
-    task.load_dataset("valid")
-    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
-    with torch.no_grad():
-        output = models[0].eval()(**sample["net_input"])
+    sample, output = run_model(checkpoint)
     (figure,) = figures
     for panel, x, u, target, y in zip(
         figure.axes, sample["net_input"]["x"], output.updates, sample["target"], output.prediction
