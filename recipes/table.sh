@@ -1,9 +1,9 @@
 # Source this from the recipe of a table of the paper: what all those recipes do alike.
 #
-#   read_settings MAX_UPDATE          takes SEEDS (else 1 2 3 4), MAX_UPDATE (else the argument), JOBS (else one per core)
-#                                     and RUNS (else runs) from the environment
+#   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
+#                                     JOBS (default one per core) and RUNS (default runs)
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
-#                                     finished, in $RUNS/FOLDER/ROW/seed*; TITLE goes before the row's name on the screen
+#                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   finish                            waits until they all have ended, and ends the recipe if one failed
 #   report TABLE                      prints the table of the runs that were started
 #
