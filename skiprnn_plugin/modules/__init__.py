@@ -1,6 +1,6 @@
 """Skip RNN as ``torch.nn`` modules. torch only: importing this needs no fairseq."""
 
 from ..ops import SkipState
-from .skip_rnn import SkipGRU, SkipLSTM
+from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN
 
-__all__ = ["SkipGRU", "SkipLSTM", "SkipState"]
+__all__ = ["SkipGRU", "SkipLSTM", "SkipRNN", "SkipState"]

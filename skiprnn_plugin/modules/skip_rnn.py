@@ -1,4 +1,4 @@
-"""``SkipLSTM`` and ``SkipGRU``: Skip RNN in the manner of ``torch.nn``."""
+"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN in the manner of ``torch.nn``."""
 
 import math
 from typing import Optional, Sequence, Tuple, Union
@@ -31,8 +31,8 @@ class SkipRNNBase(nn.Module):
         init: ``authors`` or ``torch``, where the weights start.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`.
 
-    Parameters have ``nn.LSTM``'s and ``nn.GRU``'s names and shapes (``weight_ih_l0``, ...), so that a state dict moves
-    there and back; beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
+    Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
+    and back; beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
     and ``initial_c`` [num_layers, 1, H], and with layer norm ``norm_weight_l0``, ``norm_bias_l0``, ...
     """
 
@@ -119,7 +119,7 @@ class SkipRNNBase(nn.Module):
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
         for w in self._weights():
-            INITS[self.init](self.cell, w)
+            INITS[self.init](CELLS[self.cell], w)
         if self.update_weight is not None:
             init_gate(self.update_weight, self.update_bias, self._initial_update_bias)
         init_states(s for s in (self.initial_h, self.initial_c) if s is not None)
@@ -234,6 +234,12 @@ class SkipLSTM(SkipRNNBase):
     """Skip LSTM. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`."""
 
     cell = "lstm"
+
+
+class SkipRNN(SkipRNNBase):
+    """Skip RNN with a plain tanh cell. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`."""
+
+    cell = "rnn"
 
 
 class SkipGRU(SkipRNNBase):
