@@ -26,7 +26,7 @@ class Samples(NamedTuple):
     Attributes:
         values: [N, T].
         marked: True at the samples to add up, bool [N, T].
-        used: True where the model updated its state, bool [N, T].
+        used: True where the model updated its state (in either direction), bool [N, T].
         target: [N].
         predicted: [N].
     """
@@ -78,7 +78,7 @@ def predict(loaded: Loaded, count: int) -> Samples:
     return Samples(
         values=x[:, :, 0],
         marked=x[:, :, 1] > 0,
-        used=output.updates.cpu().numpy() > 0,
+        used=(output.updates.view(count, -1, x.shape[1]) > 0).any(1).cpu().numpy(),  # in any direction
         target=sample["target"].cpu().numpy(),
         predicted=output.prediction.squeeze(-1).cpu().numpy(),
     )
