@@ -19,7 +19,7 @@ setup(
     license="MIT",
     packages=find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
     package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
-    python_requires=">=3.8",
+    python_requires=">=3.10",
     install_requires=[
         # On Python 3.11 and later fairseq 0.12.2 fails at import; ve-fairseq is its main branch with that mended.
         "fairseq>=0.12.2; python_version < '3.11'",

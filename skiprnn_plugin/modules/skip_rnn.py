@@ -208,7 +208,7 @@ class SkipRNNBase(nn.Module):
             for suffix, *each in zip(self._directions, *self._split(state, schedule, noise))
         ]
         outputs, states, updates = zip(*by_direction)
-        output = torch.cat(outputs, -1)
+        output = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
         if packed is not None and not last_only:
             output = pack_like(output, lengths, packed)
         elif not (self.batch_first or last_only):
