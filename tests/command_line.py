@@ -13,21 +13,32 @@ PLUGIN = ROOT / "skiprnn_plugin"
 
 # The paper's settings, on little data
 TRAIN = f"""
-    --user-dir {PLUGIN} --cpu --task adding --sequence-length 12 --train-size 64 --valid-size 36 --batch-size 16
-    --arch skip_gru --hidden-size 8 --criterion mse_with_budget --cost-per-sample 1e-5
+    --user-dir {PLUGIN} --cpu --train-size 64 --valid-size 36 --batch-size 16
+    --arch skip_gru --hidden-size 8 --cost-per-sample 1e-5
     --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 --max-update 4
     --log-format json --log-interval 1 --num-workers 0 --no-epoch-checkpoints
 """.split()
+# Of 12 steps
+TASKS = {
+    "adding": ["--criterion", "mse_with_budget", "--sequence-length", "12"],
+    "frequency_discrimination": ["--criterion", "cross_entropy_with_budget", "--sequence-duration", "12"],
+}
 
 
-def train(save_dir, *options):
-    """``fairseq-train`` with ``TRAIN`` and further options (which win); returns what it logged, a list for each tag."""
-    return _run("train", [*TRAIN, "--save-dir", str(save_dir), *map(str, options)])
+def train_options(task="adding"):
+    """What ``train`` gives ``fairseq-train`` for a task."""
+    return [*TRAIN, "--task", task, *TASKS[task]]
 
 
-def validate(checkpoint, *options):
+def train(save_dir, *options, task="adding"):
+    """``fairseq-train`` with ``train_options`` and further options (which win); returns what it logged, a list for each
+    tag."""
+    return _run("train", [*train_options(task), "--save-dir", str(save_dir), *map(str, options)])
+
+
+def validate(checkpoint, *options, task="adding"):
     """``fairseq-validate``; returns what it logged, a list for each tag."""
-    required = ["--user-dir", str(PLUGIN), "--task", "adding", "--cpu", "--batch-size", "16", "--log-format", "json"]
+    required = ["--user-dir", str(PLUGIN), "--task", task, "--cpu", "--batch-size", "16", "--log-format", "json"]
     return _run("validate", ["--path", str(checkpoint), *required, *map(str, options)])
 
 
@@ -42,8 +53,9 @@ def _run(command, arguments):
     logger.setLevel(logging.INFO)
     try:
         # without reset_logging, which would take pytest's handlers away
-        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]), mock.patch.object(
-            fairseq_cli.validate, "reset_logging"
+        with (
+            mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]),
+            mock.patch.object(fairseq_cli.validate, "reset_logging"),
         ):
             {"train": fairseq_cli.train, "validate": fairseq_cli.validate}[command].cli_main()
     finally:

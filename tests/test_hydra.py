@@ -11,11 +11,13 @@ from omegaconf import OmegaConf
 from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
+from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
 
 from .command_line import PLUGIN, run
 
 CONFIG = PLUGIN / "config"
-DATACLASSES = {"task": {"adding": AddingConfig}, "model": SkipRNNConfig, "criterion": BudgetConfig}
+TASKS = {"adding": AddingConfig, "frequency_discrimination": FrequencyDiscriminationConfig}
+DATACLASSES = {"task": TASKS, "model": SkipRNNConfig, "criterion": BudgetConfig}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
 PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
@@ -36,7 +38,7 @@ def test_file_is_complete(file):
     """All options, at the defaults of the command line."""
     group, name = file.parent.name, file.stem
     values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
-    dataclass = DATACLASSES[group] if group != "task" else DATACLASSES[group][name]
+    dataclass = TASKS[name] if group == "task" else DATACLASSES[group]
     expected = {each.name: each.default for each in dataclasses.fields(dataclass)}
     expected["_name"] = "skip_rnn" if group == "model" else name
     if group == "model":

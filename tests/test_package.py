@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from .command_line import PLUGIN, ROOT, TRAIN, run
+from .command_line import PLUGIN, ROOT, run, train_options
 
-SHORT = [*TRAIN, "--max-update", "1"]
+SHORT = [*train_options(), "--max-update", "1"]
 FAIRSEQ_TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
 
 

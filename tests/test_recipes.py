@@ -1,6 +1,12 @@
 """The recipes, cut short, as a person starts them."""
 
+import contextlib
+import os
 import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +49,53 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
     assert not any("update 1:" in line for line in again)
 
 
+@needs_environment
+def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_period(tmp_path):
+    process = recipe("frequency.sh", "--quick", RUNS=str(tmp_path), MAX_UPDATE="1", SAMPLING_PERIODS="1 0.5")
+    assert process.returncode == 0, process.stderr[-2000:]
+    lines = process.stdout.splitlines()
+    assert sorted(line.split(", update")[0] for line in lines if "update 1: accuracy" in line) == [
+        "0.5 ms, skip-gru-1e-4 seed 1", "1 ms, skip-gru-1e-4 seed 1"
+    ]  # fmt: skip
+    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines if line.startswith("| Skip")]
+    label = "Skip GRU, lambda=1e-4"
+    assert rows == [[label, "Yes", "23.5 ± 6.2", "No"], [label, "Yes", "22.5 ± 2.1", "No"]]
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["frequency-quick-0.5ms", "frequency-quick-1ms"]
+    pictures = list(tmp_path.glob("*/skip-gru-1e-4/seed1/samples.png"))
+    assert len(pictures) == 2 and all(picture.stat().st_size > 10000 for picture in pictures)
+
+
+@needs_environment
+def test_stopping_a_recipe_stops_its_runs(tmp_path):
+    command = ["bash", ROOT / "recipes/frequency.sh", "gru"]
+    environment = {**os.environ, "RUNS": str(tmp_path), "SAMPLING_PERIODS": "1", "SEEDS": "1 2", "JOBS": "2"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: len(running(tmp_path)) >= 2)
+    for settings in running(tmp_path):
+        assert "--lr 1e-4 " in settings and "--lr 1e-3" not in settings  # the paper's
+        assert f"{tmp_path}/frequency-1ms/gru/seed" in settings and "--stop-update-fraction 1" in settings
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    until(lambda: running(tmp_path) == [])
+    assert not list(tmp_path.glob("**/finished-*"))
+
+
+def running(folder):
+    """Command lines of fairseq-train whose runs are below a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # a process that has just ended
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in found if f"--save-dir {folder}" in command]
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize(
     "name,arguments,environment,message",
     [
@@ -51,6 +104,14 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
         ("adding.sh", [], {"MAX_UPDATE": "0"}, "error: MAX_UPDATE: expected a whole number of at least 1, got '0'"),
         ("adding.sh", [], {"JOBS": "-1"}, "error: JOBS: expected a whole number of at least 1, got '-1'"),
         ("adding.sh", ["rnn"], {}, "unknown row 'rnn' of table 'adding'; known: lstm,"),
+        ("frequency.sh", ["rnn"], {}, "unknown row 'rnn' of table 'frequency-1ms'; known: lstm,"),
+        ("frequency.sh", ["--quick"], {"MAX_UPDATE": "x"}, "error: MAX_UPDATE: expected a whole number of at least 1"),
+        (
+            "frequency.sh",
+            [],
+            {"SAMPLING_PERIODS": "1 2"},
+            "error: SAMPLING_PERIODS: expected 1, 0.5 or both, got '1 2'",
+        ),
     ],
     ids=str,
 )

@@ -6,12 +6,12 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from .checkpoint import check_split, evaluate, import_user_dir, load_checkpoint
 from .command import UserError, run_command
-from .runs import Run, describe, find_file, find_row, is_checkpoint, read_log
-from .tables import TABLES, Column, Row, Table, find_table
+from .runs import Run, belongs_to, describe, find_file, find_row, is_checkpoint, read_log
+from .tables import TABLES, Column, Row, Table, find_table, plain
 
 PROGRAM = "skiprnn-report"
 SPEED = ("wps", "wpb", "bsz")  # fairseq's; about the machine and the batches, not the model
@@ -47,9 +47,14 @@ def _yes_no(values: Sequence[float]) -> str:
     return ("Yes" if values[0] else "No") if len(values) == 1 else f"{int(sum(values))}/{len(values)}"
 
 
-def _percent(values: Sequence[float]) -> str:
-    spread = deviation(values)
-    return f"{mean(values):.1%}" + ("" if spread is None else f" ± {spread:.1%}")
+def _with_spread(style: str) -> Callable[[Sequence[float]], str]:
+    """Mean ± deviation, both in a format of Python's."""
+
+    def show(values: Sequence[float]) -> str:
+        spread = deviation(values)
+        return f"{mean(values):{style}}" + ("" if spread is None else f" ± {spread:{style}}")
+
+    return show
 
 
 def _scientific(values: Sequence[float]) -> str:
@@ -57,7 +62,13 @@ def _scientific(values: Sequence[float]) -> str:
     return f"{mantissa}e{int(exponent)}" if e else mantissa  # nan and inf have no exponent
 
 
-STYLES = {"yes_no": _yes_no, "percent": _percent, "scientific": _scientific}
+STYLES = {
+    "yes_no": _yes_no,
+    "percent": _with_spread(".1%"),
+    "count": _with_spread(".1f"),
+    "fraction": _with_spread(".3f"),
+    "scientific": _scientific,
+}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -71,7 +82,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help="a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew) or "
         "a log of fairseq-train --log-format json (its last validation)",
     )
-    parser.add_argument("--table", help=f"one of: {', '.join(TABLES)} (default: the one of the runs' task)")
+    parser.add_argument("--table", help=f"one of: {', '.join(TABLES)} (default: the one that the runs belong to)")
     parser.add_argument("--split", default="valid", help="held-out split to report (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
     parser.add_argument("--all", action="store_true", help="show the table's other rows too")
@@ -110,11 +121,18 @@ def _read(file: Path, split: str) -> Run:
 
 
 def _infer_table(runs: Sequence[Run]) -> Table:
-    tasks = sorted({run.options["task"] for run in runs})
-    tables = [table for table in TABLES.values() if table.task in tasks]
-    if len(tasks) > 1 or len(tables) != 1:
-        raise UserError(f"--table: needed for runs of task {', '.join(tasks)}; known: {', '.join(TABLES)}")
-    return tables[0]
+    fitting = [table for table in TABLES.values() if all(belongs_to(table, run.options) for run in runs)]
+    if len(fitting) != 1:
+        kinds = sorted({_kind(run.options) for run in runs})
+        raise UserError(f"--table: needed for runs of task {', '.join(kinds)}; known: {', '.join(TABLES)}")
+    return fitting[0]
+
+
+def _kind(options: Mapping[str, Any]) -> str:
+    """The task, and what chooses between its tables if it has several."""
+    names = {name: None for table in TABLES.values() if table.task == options["task"] for name in table.condition}
+    chosen = " and ".join(f"{name} {plain(options.get(name))}" for name in names)
+    return options["task"] + (f" with {chosen}" if chosen else "")
 
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
@@ -122,10 +140,18 @@ def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
     groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in table.rows}
     for run in runs:
         row = find_row(table, run.options)
-        label = row.label if row else describe(run.options)
+        label = row.label if row else _describe_stranger(table, run.options)
         key = row.name if row else (label, run.options["task"])
         groups.setdefault(key, Group(label, row, [])).runs.append(run)
     return list(groups.values())
+
+
+def _describe_stranger(table: Table, options: Mapping[str, Any]) -> str:
+    """A label that tells a run from the table's rows, and from those with another value of the table's condition."""
+    others = {
+        name: options[name] for name in table.condition if name in options and options[name] != table.condition[name]
+    }
+    return ", ".join([describe(options), *(f"{name} {plain(value)}" for name, value in others.items())])
 
 
 def _warn(groups: Sequence[Group], table: Table) -> None:

@@ -86,18 +86,27 @@ def read_log(path: Path, split: str) -> Run:
     return Run(path, options, numbers, options.get("valid_size"))
 
 
+def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:
+    """Whether a run with these options is one of the table's experiment, if perhaps of none of its rows."""
+    return _has(options, {"task": table.task, **table.condition})
+
+
 def find_row(table: Table, options: Mapping[str, Any]) -> Optional[Row]:
     """The row that a run with these options repeats, or None."""
     return next((row for row in table.rows if _repeats(table, row, options)), None)
 
 
 def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:
-    wanted = {**row.options, "task": table.task, "cell": row.cell, "update_rule": row.update_rule}
+    wanted = {**row.options, "cell": row.cell, "update_rule": row.update_rule}
     del wanted["arch"]  # options may turn one into another
     if row.update_rule == "learned":
         wanted["budget"] = "per_sample"
     else:
         del wanted["cost_per_sample"]  # a constant, where there is no gate to learn
+    return belongs_to(table, options) and _has(options, wanted)
+
+
+def _has(options: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(_same(options.get(name), value) for name, value in wanted.items())
 
 

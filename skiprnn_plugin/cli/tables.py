@@ -68,7 +68,9 @@ class Table:
         name: what the command line calls it.
         title: heading.
         task: the fairseq task.
-        settings: options that the paper's rows have in common; a run with others is no repetition of a row.
+        condition: options that set the table apart from others of its task; a run with others belongs to none of its
+            rows.
+        settings: further options that the paper's rows have in common; a run with others is reported with a warning.
         spread: what the paper's standard deviations are over.
         columns: what is reported for each row.
         rows: in the paper's order.
@@ -77,6 +79,7 @@ class Table:
     name: str
     title: str
     task: str
+    condition: Dict[str, Any]
     settings: Dict[str, Any]
     spread: str
     columns: Tuple[Column, ...]
@@ -84,8 +87,13 @@ class Table:
 
 
 def plain(value: Any) -> str:
-    """A value as the paper writes it: 1e-5, not 1e-05."""
-    return f"{value:g}".replace("e-0", "e-") if isinstance(value, (int, float)) else str(value)
+    """A value as the paper writes it: 0.02, but 1e-4 and 1e-5, not 0.0001 and 1e-05."""
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if not 0 < abs(value) < 0.01:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.5e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def find_table(name: str) -> Table:
@@ -114,6 +122,7 @@ ADDING = Table(
     name="adding",
     title="Adding task",
     task="adding",
+    condition={},
     settings={"hidden_size": 110, "num_layers": 1, "sequence_length": 50},
     spread="over four runs",
     columns=(
@@ -136,7 +145,54 @@ ADDING = Table(
     ),
 )
 
-TABLES = {table.name: table for table in (ADDING,)}
+
+def _frequency(sampling_period: float, updates: Sequence[str]) -> Table:
+    """The table of one sampling period, in ms, from the updates that the paper printed."""
+    models = (
+        ("lstm", "LSTM", _full("lstm")),
+        ("skip-lstm-0", "Skip LSTM, lambda=0", _learned("lstm", 0)),
+        ("skip-lstm-1e-5", "Skip LSTM, lambda=1e-5", _learned("lstm", 1e-5)),
+        ("skip-lstm-1e-4", "Skip LSTM, lambda=1e-4", _learned("lstm", 1e-4)),
+        ("gru", "GRU", _full("gru")),
+        ("skip-gru-0", "Skip GRU, lambda=0", _learned("gru", 0)),
+        ("skip-gru-1e-5", "Skip GRU, lambda=1e-5", _learned("gru", 1e-5)),
+        ("skip-gru-1e-4", "Skip GRU, lambda=1e-4", _learned("gru", 1e-4)),
+    )
+    return Table(
+        name=f"frequency-{plain(sampling_period)}ms",
+        title=f"Frequency discrimination, sampled every {plain(sampling_period)} ms",
+        task="frequency_discrimination",
+        condition={"sampling_period": sampling_period},
+        settings={"hidden_size": 110, "num_layers": 1, "sequence_duration": 100, "min_period": 1, "max_period": 100},
+        spread="over four runs",
+        columns=(
+            Column("solved", "solved", "yes_no"),
+            Column("updates", "updates", "count"),
+            Column("accuracy", "accuracy", "fraction"),
+        ),
+        # The paper solves the task with all of them
+        rows=tuple(Row(*model, {"solved": "Yes", "updates": printed}) for model, printed in zip(models, updates)),
+    )
+
+
+FREQUENCY = (
+    _frequency(
+        1,
+        (
+            "100.0 ± 0.00", "55.5 ± 16.9", "47.4 ± 14.1", "12.7 ± 0.5",
+            "100.0 ± 0.00", "73.7 ± 17.9", "51.9 ± 10.2", "23.5 ± 6.2",
+        ),
+    ),
+    _frequency(
+        0.5,
+        (
+            "200.0 ± 0.00", "147.9 ± 27.0", "50.7 ± 16.8", "19.9 ± 1.5",
+            "200.0 ± 0.00", "167.0 ± 18.3", "54.2 ± 4.4", "22.5 ± 2.1",
+        ),
+    ),
+)  # fmt: skip
+
+TABLES = {table.name: table for table in (ADDING, *FREQUENCY)}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

@@ -42,10 +42,21 @@ def tiny(tmp_path_factory) -> Dict[str, TinyRun]:
     return {name: _train(tmp_path_factory.mktemp(name), options) for name, options in runs.items()}
 
 
-def _train(save_dir, options):
+@pytest.fixture(scope="session")
+def tiny_frequency(tmp_path_factory) -> Dict[str, TinyRun]:
+    """The same of task frequency_discrimination, by sampling period in ms; "other" is a period of no table."""
+    options = ("--cost-per-sample", 1e-4, "--update-bias", -1, "--sampling-period")
+    periods = {"1": 1, "0.5": 0.5, "other": 0.25}
+    return {
+        name: _train(tmp_path_factory.mktemp(name), (*options, period), task="frequency_discrimination")
+        for name, period in periods.items()
+    }
+
+
+def _train(save_dir, options, task="adding"):
     log = save_dir / "train.log"
     logging.getLogger("fairseq_cli.train").setLevel(logging.INFO)  # as in a process without pytest's own handlers
-    stats = train(save_dir, *options, "--valid-subset", "valid,test", "--log-file", log)
+    stats = train(save_dir, *options, "--valid-subset", "valid,test", "--log-file", log, task=task)
     for logger in map(logging.getLogger, list(logging.root.manager.loggerDict)):
         for handler in logger.handlers[:]:
             if isinstance(handler, logging.FileHandler):  # fairseq leaves it there for the next run in this process

@@ -12,23 +12,52 @@ from skiprnn_plugin.cli.plot import main
 from skiprnn_plugin.cli.plot_samples import Samples, draw
 
 KNOWN = Samples(
+    times=np.arange(1, 6),
+    time_label="time step",
     values=np.array([[0.1, -0.2, 0.3, -0.4, 0.5], [0.5, 0.4, 0.3, 0.2, 0.1]]),
-    marked=np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1]], dtype=bool),
+    value_label="value",
     used=np.array([[1, 0, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=bool),
-    target=np.array([-0.3, 0.5]),
-    predicted=np.array([-0.25, 0.5]),
+    outcomes=["target -0.300, predicted -0.250", "target 0.500, predicted 0.500"],
+    marked=np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1]], dtype=bool),
+)
+WAVE = KNOWN._replace(
+    times=np.array([0.0, 0.5, 1.0, 1.5, 2.0]),
+    time_label="time (ms)",
+    value_label="amplitude",
+    outcomes=["class 0, predicted 1", "class 1, predicted 1"],
+    marked=None,
 )
 
 
 def points(panel, label):
-    """Steps (from 1) and values of the points with a label in the legend."""
+    """Times and values of the points with a label in the legend."""
     (line,) = [line for line in panel.lines if line.get_label() == label]
-    return [(int(step), float(value)) for step, value in zip(line.get_xdata(), line.get_ydata())]
+    return [(float(step), float(value)) for step, value in zip(line.get_xdata(), line.get_ydata())]
 
 
 def style(panel, label):
     (line,) = [line for line in panel.lines if line.get_label() == label]
     return line.get_color(), line.get_marker(), line.get_markersize()
+
+
+def run_model(checkpoint):
+    """The first three held-out sequences, and what the model makes of them."""
+    from fairseq import checkpoint_utils
+
+    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
+    task.load_dataset("valid")
+    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
+    with torch.no_grad():
+        return sample, models[0].eval()(**sample["net_input"])
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """The figures that are saved, a list."""
+    saved = []
+    savefig = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
+    return saved
 
 
 def test_draws_what_was_used():
@@ -39,6 +68,17 @@ def test_draws_what_was_used():
     assert len(points(second, "used")) == 5 and points(second, "skipped") == []
     titles = [panel.get_title(loc="left") for panel in (first, second)]
     assert titles == ["target -0.300, predicted -0.250, used 2 of 5", "target 0.500, predicted 0.500, used 5 of 5"]
+
+
+def test_draws_a_wave_over_time():
+    first, second = draw(WAVE).axes
+    assert points(first, "used") == [(0.0, 0.1), (1.0, 0.3)]
+    assert points(first, "skipped") == [(0.5, -0.2), (1.5, -0.4), (2.0, 0.5)]
+    assert (0.0, 0.5, 1.0, 1.5, 2.0) in [tuple(line.get_xdata()) for line in first.lines]  # the wave itself
+    titles = [panel.get_title(loc="left") for panel in (first, second)]
+    assert titles == ["class 0, predicted 1, used 2 of 5", "class 1, predicted 1, used 5 of 5"]
+    assert [second.get_xlabel(), second.get_ylabel()] == ["time (ms)", "amplitude"]
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["used", "skipped"]
 
 
 def test_used_and_skipped_differ_by_more_than_colour():
@@ -57,12 +97,7 @@ def test_one_legend_names_all():
 
 
 @pytest.mark.parametrize("name", ["seed1", "other"])
-def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name):
-    from fairseq import checkpoint_utils
-
-    figures = []
-    savefig = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), savefig(self, *a, **k)))
+def test_shows_the_models_own_updates(prints, tiny, tmp_path, figures, name):
     output = tmp_path / "three.png"
     printed = prints(main, "samples", tiny[name].save_dir, "--output", output, "--num-sequences", 3)
     assert printed == ""
@@ -70,11 +105,7 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name)
     assert width == 900 and 300 < height < 900
     assert [path.name for path in tmp_path.iterdir()] == ["three.png"]
 
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(tiny[name].checkpoint)])
-    task.load_dataset("valid")
-    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
-    with torch.no_grad():
-        output = models[0].eval()(**sample["net_input"])
+    sample, output = run_model(tiny[name].checkpoint)
     (figure,) = figures
     assert len(figure.axes) == 3
     for panel, x, u, target, y in zip(
@@ -87,6 +118,24 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, monkeypatch, name)
         expected = f"target {target:.3f}, predicted {y[0]:.3f}, used {int(u.sum())} of 12"
         assert panel.get_title(loc="left") == expected
     assert 0 < output.updates.mean() < 1  # so that there is something to tell apart
+
+
+def test_shows_the_waves_of_the_other_task(prints, tiny_frequency, tmp_path, figures):
+    checkpoint = tiny_frequency["0.5"].checkpoint
+    prints(main, "samples", checkpoint, "--output", tmp_path / "waves.png", "--num-sequences", 3)
+
+    sample, output = run_model(checkpoint)
+    (figure,) = figures
+    for panel, x, u, target, y in zip(
+        figure.axes, sample["net_input"]["x"], output.updates, sample["target"], output.prediction
+    ):
+        used = [(k / 2, x[k, 0].item()) for k in range(24) if u[k]]  # 24 steps of 0.5 ms
+        assert points(panel, "used") == used
+        assert len(points(panel, "skipped")) == 24 - len(used)
+        expected = f"class {int(target)}, predicted {int(y.argmax())}, used {len(used)} of 24"
+        assert panel.get_title(loc="left") == expected
+    assert 0 < output.updates.mean() < 1  # so that there is something to tell apart
+    assert len(figure.axes) == 3 and (tmp_path / "waves.png").stat().st_size > 10000
 
 
 @pytest.mark.parametrize("suffix, starts", [(".svg", b"<?xml"), (".pdf", b"%PDF")])

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from skiprnn_plugin.cli.runs import describe
-from skiprnn_plugin.cli.tables import TABLES, main
+from skiprnn_plugin.cli.tables import TABLES, main, plain
 
 from ..command_line import PLUGIN, ROOT, run
 
@@ -24,6 +24,30 @@ Skip GRU, lambda=1e-5  | learned gru  1e-5        | Yes | 50.7% ± 2.6%  | 9.40e
 """
 ADDING = [[field.strip() for field in line.split("|")] for line in ADDING.strip().split("\n")]
 
+# Updates by label, of the paper's table of each sampling period
+FREQUENCY = {
+    "1": {
+        "LSTM": "100.0 ± 0.00",
+        "Skip LSTM, lambda=0": "55.5 ± 16.9",
+        "Skip LSTM, lambda=1e-5": "47.4 ± 14.1",
+        "Skip LSTM, lambda=1e-4": "12.7 ± 0.5",
+        "GRU": "100.0 ± 0.00",
+        "Skip GRU, lambda=0": "73.7 ± 17.9",
+        "Skip GRU, lambda=1e-5": "51.9 ± 10.2",
+        "Skip GRU, lambda=1e-4": "23.5 ± 6.2",
+    },
+    "0.5": {
+        "LSTM": "200.0 ± 0.00",
+        "Skip LSTM, lambda=0": "147.9 ± 27.0",
+        "Skip LSTM, lambda=1e-5": "50.7 ± 16.8",
+        "Skip LSTM, lambda=1e-4": "19.9 ± 1.5",
+        "GRU": "200.0 ± 0.00",
+        "Skip GRU, lambda=0": "167.0 ± 18.3",
+        "Skip GRU, lambda=1e-5": "54.2 ± 4.4",
+        "Skip GRU, lambda=1e-4": "22.5 ± 2.1",
+    },
+}
+
 
 def fairseq_options(line):
     """What fairseq makes of a printed line."""
@@ -37,6 +61,31 @@ def test_adding_is_the_papers():
     rows = TABLES["adding"].rows
     assert [[row.label, *row.paper.values()] for row in rows] == [[label, *paper] for label, _, *paper in ADDING]
     assert len({row.name for row in rows}) == 10
+
+
+@pytest.mark.parametrize("period", FREQUENCY)
+def test_frequency_is_the_papers(prints, period):
+    table = TABLES[f"frequency-{period}ms"]
+    assert table.condition == {"sampling_period": float(period)}
+    assert [row.label for row in table.rows] == list(FREQUENCY[period])
+    lines = prints(main, table.name).splitlines()
+    for row, line in zip(table.rows, lines):
+        assert row.paper == {"solved": "Yes", "updates": FREQUENCY[period][row.label]}
+        assert describe(vars(fairseq_options(line))) == row.label
+    assert [line.split("\t")[0] for line in lines] == [
+        "lstm", "skip-lstm-0", "skip-lstm-1e-5", "skip-lstm-1e-4", "gru", "skip-gru-0", "skip-gru-1e-5", "skip-gru-1e-4"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0, "0"), (1.0, "1"), (0.5, "0.5"), (0.02, "0.02"), (1e-3, "1e-3"), (1e-4, "1e-4"), (1e-5, "1e-5"),
+        (1.1e-5, "1.1e-5"), (-2.5e-4, "-2.5e-4"), (1.0000000001e-5, "1e-5"), (110, "110"), ("full_gru", "full_gru"),
+    ],
+)  # fmt: skip
+def test_values_are_written_as_in_the_paper(value, text):
+    assert plain(value) == text
 
 
 def test_adding_flops_agree_with_updates():

@@ -1,0 +1,93 @@
+# Source this from the recipe of a table of the paper: what all those recipes do alike.
+#
+#   read_settings MAX_UPDATE          takes SEEDS (else 1 2 3 4), MAX_UPDATE (else the argument), JOBS (else one per core)
+#                                     and RUNS (else runs) from the environment
+#   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
+#                                     finished, in $RUNS/FOLDER/ROW/seed*; TITLE goes before the row's name on the screen
+#   finish                            waits until they all have ended, and ends the recipe if one failed
+#   report TABLE                      prints the table of the runs that were started
+#
+# Before start, the recipe sets `options`, an array of what fairseq-train gets in every run (it wins over what is set
+# below), and `metric`, "NAME TITLE" of the number to show at each validation.
+
+# shellcheck disable=SC1091
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+read_settings() {
+    local setting
+    seeds=${SEEDS:-1 2 3 4}
+    max_update=${MAX_UPDATE:-$1}
+    jobs=${JOBS:-$(nproc)}
+    for setting in "MAX_UPDATE $max_update" "JOBS $jobs"; do
+        if ! [[ ${setting#* } =~ ^[1-9][0-9]*$ ]]; then
+            echo "error: ${setting% *}: expected a whole number of at least 1, got '${setting#* }'" >&2
+            exit 2
+        fi
+    done
+}
+
+train() { # RUN NAME FLAG...
+    local finished=$1/finished-$max_update
+    if [ ! -e "$finished" ]; then
+        mkdir -p "$1"
+        # One thread each; the run's whole log in its folder, its validations on the screen.
+        OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
+            --gru-reset before \
+            --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
+            --batch-size 256 --max-update "$max_update" --num-workers 0 \
+            --save-dir "$1" --no-epoch-checkpoints --save-interval 10 --validate-interval 10 \
+            --log-format json --log-interval 100 "${@:3}" 2>&1 | tee -a "$1/train.log" |
+            sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
+\"valid_num_updates\": \"\([^\"]*\)\".*/$2, update \3: ${metric#* } \1, fraction used \2/p"
+        touch "$finished"
+    fi
+}
+
+set -m # a process group for each run, so that stopping the recipe stops them
+trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done' EXIT
+trap 'exit 130' INT TERM
+
+runs=()
+tables=() # of each run
+
+start() {
+    local rows row flags seed run
+    rows=$(python -m skiprnn_plugin.cli.tables "$1" "${@:4}")
+    while IFS=$'\t' read -r row flags; do
+        flags="${options[*]} $flags"
+        if [[ $flags == *"--arch full_"* ]]; then
+            flags+=" --stop-update-fraction 1"
+        fi
+        for seed in $seeds; do
+            run=${RUNS:-runs}/$2/$row/seed$seed
+            runs+=("$run")
+            tables+=("$1")
+            while (($(jobs -rp | wc -l) >= jobs)); do
+                wait -n || true # a failure shows in finish
+            done
+            # shellcheck disable=SC2086  # flags are words
+            train "$run" "$3$row seed $seed" --seed "$seed" $flags </dev/null &
+        done
+    done <<<"$rows"
+}
+
+finish() {
+    local run
+    wait
+    for run in "${runs[@]}"; do
+        if [ ! -e "$run/finished-$max_update" ]; then
+            echo "error: a run failed; see the end of $run/train.log" >&2
+            exit 1
+        fi
+    done
+}
+
+report() {
+    local index chosen=()
+    for index in "${!runs[@]}"; do
+        if [ "${tables[index]}" = "$1" ]; then
+            chosen+=("${runs[index]}")
+        fi
+    done
+    skiprnn-report "${chosen[@]}" --table "$1"
+}

@@ -1,0 +1,65 @@
+"""The frequency discrimination task: tell waves with a period of 5 to 6 ms from others."""
+
+import math
+from dataclasses import dataclass, field
+
+from fairseq.logging import metrics
+from fairseq.tasks import register_task
+
+from ..data.frequency import TARGET_PERIODS, FrequencyDataset
+from .synthetic import SyntheticTask, SyntheticTaskConfig
+
+SOLVED_ACCURACY = 0.99
+
+
+@dataclass
+class FrequencyDiscriminationConfig(SyntheticTaskConfig):
+    sampling_period: float = field(default=1.0, metadata={"help": "ms from one step to the next"})
+    sequence_duration: float = field(
+        default=100.0, metadata={"help": "ms; a sequence has this / --sampling-period steps, rounded"}
+    )
+    min_period: float = field(
+        default=1.0, metadata={"help": "shortest period of a wave, ms (the authors' program has 0, the paper 1)"}
+    )
+    max_period: float = field(default=100.0, metadata={"help": "longest period of a wave, ms"})
+
+
+@register_task("frequency_discrimination", dataclass=FrequencyDiscriminationConfig)
+class FrequencyDiscriminationTask(SyntheticTask):
+    """Two classes, with as many sequences each. Logs ``solved``: 1 once the accuracy is above 0.99."""
+
+    input_size = 1
+    output_size = 2
+
+    def __init__(self, cfg: FrequencyDiscriminationConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
+        low, high = TARGET_PERIODS
+        if not 0 < cfg.sampling_period < math.inf:
+            raise ValueError(f"--sampling-period: expected ms above 0, got {cfg.sampling_period}")
+        if not cfg.sampling_period <= cfg.sequence_duration < math.inf:
+            raise ValueError(
+                f"--sequence-duration: expected at least --sampling-period, {cfg.sampling_period} ms, "
+                f"got {cfg.sequence_duration}"
+            )
+        if not 0 <= cfg.min_period <= low:
+            raise ValueError(f"--min-period: expected 0 to {low} ms, got {cfg.min_period}")
+        if not high < cfg.max_period < math.inf:
+            raise ValueError(f"--max-period: expected ms above {high}, got {cfg.max_period}")
+
+    def make_dataset(self, size, key, fixed):
+        cfg = self.cfg
+        return FrequencyDataset(
+            round(cfg.sequence_duration / cfg.sampling_period),
+            cfg.sampling_period,
+            cfg.min_period,
+            cfg.max_period,
+            size=size,
+            key=key,
+            fixed=fixed,
+        )
+
+    def reduce_metrics(self, logging_outputs, criterion):
+        super().reduce_metrics(logging_outputs, criterion)
+        metrics.log_derived(
+            "solved", lambda meters: float("accuracy" in meters and meters["accuracy"].avg > SOLVED_ACCURACY)
+        )

@@ -1,0 +1,38 @@
+"""What the tasks on sequences drawn on the fly share."""
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Tuple
+
+from ..data.synthetic import SyntheticDataset
+from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+
+
+@dataclass
+class SyntheticTaskConfig(SequenceTaskConfig):
+    train_size: int = field(default=76800, metadata={"help": "sequences drawn anew for each training epoch"})
+    valid_size: int = field(default=3840, metadata={"help": "sequences in each held-out set"})
+    valid_seed: int = field(default=0, metadata={"help": "seed of the held-out sets, the same for every --seed"})
+
+
+class SyntheticTask(SequenceTask):
+    """Held-out splits (any name but ``train``) are fixed by ``--valid-seed``. A subclass makes the datasets."""
+
+    def __init__(self, cfg: SyntheticTaskConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
+        check_positive({"--train-size": cfg.train_size, "--valid-size": cfg.valid_size})
+        if cfg.valid_seed < 0:
+            raise ValueError(f"--valid-seed: expected at least 0, got {cfg.valid_seed}")
+
+    def make_dataset(self, size: int, key: Tuple[int, ...], fixed: bool) -> SyntheticDataset:
+        """A dataset of the task's sequences; for the arguments see :class:`SyntheticDataset`."""
+        raise NotImplementedError
+
+    def load_dataset(self, split, combine=False, **kwargs):
+        cfg = self.cfg
+        train = split == "train"
+        self.datasets[split] = self.make_dataset(
+            size=cfg.train_size if train else cfg.valid_size,
+            key=(zlib.crc32(split.encode()), cfg.seed if train else cfg.valid_seed),
+            fixed=not train,
+        )
