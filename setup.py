@@ -18,8 +18,8 @@ setup(
     long_description_content_type="text/markdown",
     license="MIT",
     packages=find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
-    package_data={"skiprnn_plugin": ["py.typed"]},
-    python_requires=">=3.8",
+    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
+    python_requires=">=3.10",
     install_requires=[
         # On Python 3.11 and later fairseq 0.12.2 fails at import; ve-fairseq is its main branch with that mended.
         "fairseq>=0.12.2; python_version < '3.11'",

@@ -44,21 +44,18 @@ def validate(checkpoint, *options, task="adding"):
 
 def _run(command, arguments):
     # fairseq must not be imported by importing this file: some tests need it unimported
-    import fairseq.checkpoint_utils
     import fairseq_cli.train
     import fairseq_cli.validate
 
-    # fairseq keeps the best score on functions, which would leak from one run in this process to the next
-    for function in (fairseq.checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early):
-        vars(function).pop("best", None)
     collector = _Collector()
     logger = logging.getLogger("fairseq.logging.progress_bar")
     logger.addHandler(collector)
     logger.setLevel(logging.INFO)
     try:
         # without reset_logging, which would take pytest's handlers away
-        with mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]), mock.patch.object(
-            fairseq_cli.validate, "reset_logging"
+        with (
+            mock.patch.object(sys, "argv", [f"fairseq-{command}", *arguments]),
+            mock.patch.object(fairseq_cli.validate, "reset_logging"),
         ):
             {"train": fairseq_cli.train, "validate": fairseq_cli.validate}[command].cli_main()
     finally:

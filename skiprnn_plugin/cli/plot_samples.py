@@ -29,7 +29,7 @@ class Samples(NamedTuple):
         time_label: of the horizontal axis.
         values: [N, T].
         value_label: of the vertical axis.
-        used: True where the model updated its state, bool [N, T].
+        used: True where the model updated its state (in either direction), bool [N, T].
         outcomes: what was to be predicted and what was, in words, N of them.
         marked: True at the samples to add up, bool [N, T]; None where samples are of a wave instead.
     """
@@ -82,7 +82,7 @@ def predict(loaded: Loaded, count: int) -> Samples:
     return TASKS[task](
         loaded.options,
         sample["net_input"]["x"].cpu().numpy(),
-        output.updates.cpu().numpy() > 0,
+        (output.updates.view(count, -1, dataset.num_tokens(0)) > 0).any(1).cpu().numpy(),  # in either direction
         sample["target"].cpu().numpy(),
         output.prediction.cpu().numpy(),
     )

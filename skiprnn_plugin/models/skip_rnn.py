@@ -1,20 +1,22 @@
 """The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 
-from ..modules import SkipGRU, SkipLSTM
+from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..ops import uniform
 
 
 @dataclass
 class SkipRNNConfig(FairseqDataclass):
-    cell: str = field(default="gru", metadata={"help": "recurrent cell: lstm or gru (set by --arch)"})
+    cell: str = field(
+        default="gru", metadata={"help": "recurrent cell: lstm, gru or rnn (lstm and gru are set by --arch)"}
+    )
     update_rule: str = field(
         default="learned",
         metadata={
@@ -25,8 +27,15 @@ class SkipRNNConfig(FairseqDataclass):
     hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
     num_layers: int = field(default=1, metadata={"help": "layers; one gate serves them all"})
     dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
+    bidirectional: bool = field(
+        default=False,
+        metadata={"help": "read the reversed sequence too, in a second stack with a gate of its own"},
+    )
     binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
     update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
+    gate_layers: Optional[List[int]] = field(
+        default=None, metadata={"help": "layers whose states the gate reads, from 0, as in 0,1 (default: the top one)"}
+    )
     skip_prob: float = field(default=0.5, metadata={"help": "probability of skipping a step (random architectures)"})
     gru_reset: str = field(
         default="after",
@@ -42,8 +51,9 @@ class SkipRNNOutput(NamedTuple):
 
     Attributes:
         prediction: [B, output_size].
-        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T].
-        steps: real steps of each sequence, [B].
+        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T]; of a bidirectional model one
+            direction after the other, [B, 2 T].
+        steps: real steps of each sequence, [B]; of a bidirectional model those of both directions.
         flops_per_update: multiply-accumulates of one update, by the paper's count.
     """
 
@@ -65,7 +75,7 @@ class SkipRNNModel(BaseFairseqModel):
 
     def __init__(self, cfg: SkipRNNConfig, input_size: int, output_size: int):
         super().__init__()
-        check_choice("--cell", cfg.cell, ("lstm", "gru"))
+        check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
         check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
         check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
         if not 0 <= cfg.skip_prob <= 1:
@@ -74,9 +84,11 @@ class SkipRNNModel(BaseFairseqModel):
         options = {
             "num_layers": cfg.num_layers,
             "dropout": cfg.dropout,
+            "bidirectional": cfg.bidirectional,
             "gate": cfg.update_rule == "learned",
             "binarize": cfg.binarize,
             "update_bias": cfg.update_bias,
+            "gate_layers": cfg.gate_layers,
             "layer_norm": cfg.layer_norm,
             "init": cfg.init,
             "engine": cfg.engine,
@@ -84,9 +96,10 @@ class SkipRNNModel(BaseFairseqModel):
         if cfg.cell == "gru":
             self.rnn = SkipGRU(input_size, cfg.hidden_size, reset_after=cfg.gru_reset == "after", **options)
         else:
-            self.rnn = SkipLSTM(input_size, cfg.hidden_size, **options)
+            self.rnn = {"lstm": SkipLSTM, "rnn": SkipRNN}[cfg.cell](input_size, cfg.hidden_size, **options)
+        self.num_directions = 2 if cfg.bidirectional else 1
         self.dropout = nn.Dropout(cfg.dropout)
-        self.head = nn.Linear(cfg.hidden_size, output_size)
+        self.head = nn.Linear(self.num_directions * cfg.hidden_size, output_size)
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -111,16 +124,20 @@ class SkipRNNModel(BaseFairseqModel):
         elif self.rnn.binarize == "bernoulli":
             noise = self._draw(x, seeds)
         last, _, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
+        if self.num_directions == 2:
+            updates = updates.transpose(0, 1).flatten(1)
+        lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
-            self.head(self.dropout(last)),
-            updates,
-            torch.full((batch,), steps, device=x.device) if lengths is None else lengths,
-            self.rnn.flops_per_update,
+            self.head(self.dropout(last)), updates, self.num_directions * lengths, self.rnn.flops_per_update
         )
 
-    @staticmethod
-    def _draw(x: Tensor, seeds: Optional[Tensor]) -> Tensor:
-        return torch.rand(x.shape[:2], device=x.device) if seeds is None else uniform(seeds, x.shape[1])
+    def _draw(self, x: Tensor, seeds: Optional[Tensor]) -> Tensor:
+        """Uniform numbers, [B, T], or [2, B, T] for two directions."""
+        batch, steps = x.shape[:2]
+        draws = self.num_directions * steps
+        numbers = torch.rand(batch, draws, device=x.device) if seeds is None else uniform(seeds, draws)
+        # step by step, so that padding at the end changes no step's numbers
+        return numbers if self.num_directions == 1 else numbers.view(batch, steps, 2).permute(2, 0, 1)
 
     def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:
         """Class probabilities, in float32."""

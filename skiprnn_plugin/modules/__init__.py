@@ -1,6 +1,7 @@
 """Skip RNN as ``torch.nn`` modules. torch only: importing this needs no fairseq."""
 
 from ..ops import SkipState
-from .skip_rnn import SkipGRU, SkipLSTM
+from .convert import from_authors, from_torch, to_torch
+from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN
 
-__all__ = ["SkipGRU", "SkipLSTM", "SkipState"]
+__all__ = ["SkipGRU", "SkipLSTM", "SkipRNN", "SkipState", "from_authors", "from_torch", "to_torch"]

@@ -1,47 +1,42 @@
 """Initial values of a Skip RNN's parameters."""
 
 import math
-from typing import Iterable
+from typing import Iterable, Type
 
 import torch
 from torch import Tensor, nn
 
-from ..ops import LayerWeights
+from ..ops import Cell, LayerWeights
 
 
 @torch.no_grad()
-def init_layer_like_authors(cell: str, w: LayerWeights) -> None:
-    """The authors' program: Glorot-uniform weights over the concatenated matrix, biases at 0 but for the gates.
-
-    The LSTM's matrix is [input + H, 4 H]; the GRU has one for r and z, [input + H, 2 H], whose biases start at 1, and
-    one for n, [input + H, H]. The LSTM's forget bias of 1 stands in ``bias_ih``; under layer norm, which would take a
-    bias before it away again, in the norm's bias.
-    """
+def init_layer_like_authors(cell: Type[Cell], w: LayerWeights) -> None:
+    """The authors' program: Glorot-uniform weights over each concatenated matrix, [input + H, gates * H], and biases at
+    0 but for ``cell.start_bias``, which stands in ``bias_ih`` or in the layer norm's bias."""
     hidden = w.weight_hh.shape[-1]
-    blocks = [slice(None)] if cell == "lstm" else [slice(0, 2 * hidden), slice(2 * hidden, None)]
-    for block in blocks:
-        parts = w.weight_ih[block], w.weight_hh[block]
-        limit = math.sqrt(6 / (parts[0].shape[1] + hidden + parts[0].shape[0]))
+    blocks = [gates * hidden for gates in cell.matrices]
+    for parts in zip(w.weight_ih.split(blocks), w.weight_hh.split(blocks)):
+        rows, columns = sum(part.shape[1] for part in parts), parts[0].shape[0]
+        limit = math.sqrt(6 / (rows + columns))
         for part in parts:
             part.uniform_(-limit, limit)
     nn.init.zeros_(w.bias_ih)
     nn.init.zeros_(w.bias_hh)
-    if w.norm_weight is not None:
-        nn.init.ones_(w.norm_weight)
-        nn.init.zeros_(w.norm_bias)
-    if cell == "lstm":
-        forget = w.bias_ih if w.norm_bias is None else w.norm_bias
-        forget[hidden : 2 * hidden] = 1
-    else:
-        w.bias_ih[: 2 * hidden] = 1
+    _init_norm(w)
+    bias = w.norm_bias if w.norm_bias is not None and cell.bias_after_norm else w.bias_ih
+    bias += torch.tensor(cell.start_bias, dtype=bias.dtype, device=bias.device).repeat_interleave(hidden)
 
 
 @torch.no_grad()
-def init_layer_like_torch(cell: str, w: LayerWeights) -> None:
-    """``nn.LSTM``'s and ``nn.GRU``'s: everything uniform within 1 / sqrt(H)."""
+def init_layer_like_torch(cell: Type[Cell], w: LayerWeights) -> None:
+    """torch's own RNN modules: everything uniform within 1 / sqrt(H)."""
     limit = 1 / math.sqrt(w.weight_hh.shape[-1])
     for tensor in (w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh):
         tensor.uniform_(-limit, limit)
+    _init_norm(w)
+
+
+def _init_norm(w: LayerWeights) -> None:
     if w.norm_weight is not None:
         nn.init.ones_(w.norm_weight)
         nn.init.zeros_(w.norm_bias)

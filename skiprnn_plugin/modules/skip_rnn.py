@@ -1,14 +1,16 @@
-"""``SkipLSTM`` and ``SkipGRU``: Skip RNN in the manner of ``torch.nn``."""
+"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN in the manner of ``torch.nn``."""
 
 import math
-from typing import Optional, Sequence, Tuple, Union
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.scan import check_threshold
 from .init import INITS, init_gate, init_states
+from .padding import find_span, pack_like
 
 
 class SkipRNNBase(nn.Module):
@@ -22,6 +24,8 @@ class SkipRNNBase(nn.Module):
             ``schedule``, ``noise``, ``padding_mask`` and ``updates`` [B, T] either way.
         dropout: probability of dropping a unit between layers in training, one mask per sequence and layer for all
             its steps (variational dropout).
+        bidirectional: two independent stacks, each with its own gate, over the sequence and its reverse (padding
+            stays where it is); their outputs stand side by side. Parameters of the second end in ``_reverse``.
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
         threshold: see ``binarize``. Set it on a trained model to make it skip more (higher) or less.
@@ -31,8 +35,8 @@ class SkipRNNBase(nn.Module):
         init: ``authors`` or ``torch``, where the weights start.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`.
 
-    Parameters have ``nn.LSTM``'s and ``nn.GRU``'s names and shapes (``weight_ih_l0``, ...), so that a state dict moves
-    there and back; beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
+    Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
+    and back; beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
     and ``initial_c`` [num_layers, 1, H], and with layer norm ``norm_weight_l0``, ``norm_bias_l0``, ...
     """
 
@@ -45,6 +49,7 @@ class SkipRNNBase(nn.Module):
         num_layers: int = 1,
         batch_first: bool = True,
         dropout: float = 0.0,
+        bidirectional: bool = False,
         *,
         gate: bool = True,
         binarize: str = "round",
@@ -78,6 +83,7 @@ class SkipRNNBase(nn.Module):
         self.num_layers = num_layers
         self.batch_first = batch_first
         self.dropout = dropout
+        self.bidirectional = bidirectional
         self.binarize = binarize
         self.threshold = threshold
         self.gate_layers = (num_layers - 1,) if gate_layers is None else tuple(gate_layers)
@@ -92,43 +98,49 @@ class SkipRNNBase(nn.Module):
 
     def _create_parameters(self, gate: bool, factory: dict) -> None:
         cell, hidden = CELLS[self.cell], self.hidden_size
+        shapes: Dict[str, Optional[Tuple[int, ...]]] = {}
         for layer in range(self.num_layers):
             width = self.input_size if layer == 0 else hidden
-            shapes = {
-                "weight_ih": (cell.num_gates * hidden, width),
-                "weight_hh": (cell.num_gates * hidden, hidden),
-                "bias_ih": (cell.num_gates * hidden,),
-                "bias_hh": (cell.num_gates * hidden,),
-            }
+            shapes[f"weight_ih_l{layer}"] = (cell.num_gates * hidden, width)
+            shapes[f"weight_hh_l{layer}"] = (cell.num_gates * hidden, hidden)
+            shapes[f"bias_ih_l{layer}"] = shapes[f"bias_hh_l{layer}"] = (cell.num_gates * hidden,)
             if self.layer_norm:
-                shapes["norm_weight"] = shapes["norm_bias"] = (cell.num_normalized * hidden,)
-            for field, shape in shapes.items():
-                self.register_parameter(f"{field}_l{layer}", nn.Parameter(torch.empty(shape, **factory)))
-        if gate:
-            self.update_weight = nn.Parameter(torch.empty(1, len(self.gate_layers) * hidden, **factory))
-            self.update_bias = nn.Parameter(torch.empty(1, **factory))
-        else:
-            self.register_parameter("update_weight", None)
-            self.register_parameter("update_bias", None)
-        self.initial_h = nn.Parameter(torch.empty(self.num_layers, 1, hidden, **factory))
-        if cell.has_c:
-            self.initial_c = nn.Parameter(torch.empty(self.num_layers, 1, hidden, **factory))
-        else:
-            self.register_parameter("initial_c", None)
+                shapes[f"norm_weight_l{layer}"] = shapes[f"norm_bias_l{layer}"] = (cell.num_normalized * hidden,)
+        shapes["update_weight"] = (1, len(self.gate_layers) * hidden) if gate else None
+        shapes["update_bias"] = (1,) if gate else None
+        shapes["initial_h"] = (self.num_layers, 1, hidden)
+        shapes["initial_c"] = (self.num_layers, 1, hidden) if cell.has_c else None
+        for suffix in self._directions:
+            for name, shape in shapes.items():
+                parameter = None if shape is None else nn.Parameter(torch.empty(shape, **factory))
+                self.register_parameter(name + suffix, parameter)
+
+    @property
+    def _directions(self) -> Tuple[str, ...]:
+        """What the parameters' names end with in each direction, as in torch's modules."""
+        return ("", "_reverse") if self.bidirectional else ("",)
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for w in self._weights():
-            INITS[self.init](self.cell, w)
-        if self.update_weight is not None:
-            init_gate(self.update_weight, self.update_bias, self._initial_update_bias)
-        init_states(s for s in (self.initial_h, self.initial_c) if s is not None)
+        for suffix in self._directions:
+            for w in self._weights(suffix):
+                INITS[self.init](CELLS[self.cell], w)
+            gate = self._gate(suffix)
+            if gate is not None:
+                init_gate(gate.weight, gate.bias, self._initial_update_bias)
+            states = (getattr(self, name + suffix) for name in ("initial_h", "initial_c"))
+            init_states(state for state in states if state is not None)
 
-    def _weights(self) -> Tuple[LayerWeights, ...]:
+    def _weights(self, suffix: str) -> Tuple[LayerWeights, ...]:
         names = LayerWeights._fields if self.layer_norm else LayerWeights._fields[:4]
         return tuple(
-            LayerWeights(*(getattr(self, f"{name}_l{layer}") for name in names)) for layer in range(self.num_layers)
+            LayerWeights(*(getattr(self, f"{name}_l{layer}{suffix}") for name in names))
+            for layer in range(self.num_layers)
         )
+
+    def _gate(self, suffix: str) -> Optional[Gate]:
+        weight = getattr(self, "update_weight" + suffix)
+        return None if weight is None else Gate(weight, getattr(self, "update_bias" + suffix), self.gate_layers)
 
     @property
     def flops_per_update(self) -> int:
@@ -138,24 +150,32 @@ class SkipRNNBase(nn.Module):
 
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from: its first step always updates."""
-        shape = (self.num_layers, batch_size, self.hidden_size)
-        c = None if self.initial_c is None else self.initial_c.expand(shape)
-        return SkipState(self.initial_h.expand(shape), c)
+        return self._join_states([self._initial_state(suffix, batch_size) for suffix in self._directions])
+
+    def _initial_state(self, suffix: str, batch_size: int) -> SkipState:
+        states = (getattr(self, name + suffix) for name in ("initial_h", "initial_c"))
+        return SkipState(*(None if state is None else state.expand(-1, batch_size, -1) for state in states))
+
+    def _join_states(self, states: List[SkipState]) -> SkipState:
+        if not self.bidirectional:
+            return states[0]
+        return SkipState(*(None if values[0] is None else torch.stack(values) for values in zip(*states)))
 
     def forward(
         self,
-        x: Tensor,
+        x: Union[Tensor, PackedSequence],
         state: Optional[SkipState] = None,
         lengths: Union[Tensor, Sequence[int], None] = None,
         schedule: Optional[Tensor] = None,
         noise: Optional[Tensor] = None,
         padding_mask: Optional[Tensor] = None,
         last_only: bool = False,
-    ) -> Tuple[Tensor, SkipState, Tensor]:
-        """Read a batch of sequences.
+    ) -> Tuple[Union[Tensor, PackedSequence], SkipState, Tensor]:
+        """Read a batch of sequences. A ``bidirectional`` module adds a leading dimension of 2, for the directions, to
+        states, schedules, noise and updates; their steps are numbered as those of ``x`` in both directions.
 
         Args:
-            x: [B, T, D], or [T, B, D] without ``batch_first``.
+            x: [B, T, D], or [T, B, D] without ``batch_first``; or packed sequences, as for ``nn.GRU``.
             state: state to carry on from; None for the learned initial state.
             lengths: real steps of each right-padded sequence, [B]; any integer type, device or order.
             schedule: updates instead of the gate's, [B, T] of 0 and 1.
@@ -165,31 +185,72 @@ class SkipRNNBase(nn.Module):
             last_only: return the output after each sequence's last real step alone.
 
         Returns:
-            output: [B, T, H] (or [T, B, H]), 0 at padding; [B, H] with ``last_only``.
+            output: [B, T, H] (or [T, B, H]), 0 at padding, or packed if ``x`` is; [B, H] with ``last_only``. Two
+                directions stand side by side, 2 H wide.
             state: state after each sequence's last real step, to carry on from.
             updates: [B, T], 1 where the step was used and 0 where it was skipped or is padding.
         """
-        if not isinstance(x, Tensor) or x.dim() != 3:
-            layout = "[B, T, D]" if self.batch_first else "[T, B, D]"
-            shape = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"x: expected a tensor {layout}, got {shape}")
-        if not self.batch_first:
-            x = x.transpose(0, 1)
+        packed = x if isinstance(x, PackedSequence) else None
+        if packed is not None:
+            if lengths is not None or padding_mask is not None:
+                raise ValueError("x: packed sequences have lengths of their own; give no lengths or padding_mask")
+            x, lengths = pad_packed_sequence(packed, batch_first=True)
+        else:
+            x = self._batch_first(x)
         batch, steps = x.shape[:2]
         offsets = None
         if padding_mask is not None:
             if lengths is not None:
                 raise ValueError("padding_mask: give it or lengths, not both")
-            offsets, lengths = _span(padding_mask, batch, steps)
-        gate = None
-        if self.update_weight is not None:
-            gate = Gate(self.update_weight, self.update_bias, self.gate_layers)
-            if noise is None and schedule is None and self.binarize == "bernoulli":
-                noise = torch.rand(batch, steps, device=x.device)
+            offsets, lengths = find_span(padding_mask, batch, steps)
+        by_direction = [
+            self._read(suffix, x, *each, lengths, offsets, last_only)
+            for suffix, *each in zip(self._directions, *self._split(state, schedule, noise))
+        ]
+        outputs, states, updates = zip(*by_direction)
+        output = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
+        if packed is not None and not last_only:
+            output = pack_like(output, lengths, packed)
+        elif not (self.batch_first or last_only):
+            output = output.transpose(0, 1)
+        return output, self._join_states(states), torch.stack(updates) if self.bidirectional else updates[0]
+
+    def _batch_first(self, x: Tensor) -> Tensor:
+        if not isinstance(x, Tensor) or x.dim() != 3:
+            layout = "[B, T, D]" if self.batch_first else "[T, B, D]"
+            shape = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"x: expected a tensor {layout}, got {shape}")
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _split(self, state: Optional[SkipState], *tensors: Optional[Tensor]):
+        """State and tensors of each direction."""
+        if not self.bidirectional:
+            return [state], *([tensor] for tensor in tensors)
+        parts = (None,) * 4 if state is None else SkipState(*state)
+        names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")
+        for name, tensor in zip(names, (*parts, *tensors)):
+            if tensor is not None and (tensor.dim() == 0 or tensor.shape[0] != 2):
+                raise ValueError(f"{name}: expected a leading 2, for the directions, got shape {tuple(tensor.shape)}")
+        parts = [(None, None) if tensor is None else tensor.unbind(0) for tensor in (*parts, *tensors)]
+        states = [None, None] if state is None else [SkipState(*values) for values in zip(*parts[:4])]
+        return states, *parts[4:]
+
+    def _read(self, suffix, x, state, schedule, noise, lengths, offsets, last_only):
+        """One direction of ``forward``, with the arguments for it alone."""
+        batch, steps = x.shape[:2]
+        gate = self._gate(suffix)
+        if gate is not None and noise is None and schedule is None and self.binarize == "bernoulli":
+            noise = torch.rand(batch, steps, device=x.device)
+        backward = suffix != ""
+        if backward:
+            x, schedule, noise = (None if value is None else value.flip(1) for value in (x, schedule, noise))
+            if lengths is not None:  # and checked, in the first direction
+                lengths = torch.as_tensor(lengths, device=x.device)
+                offsets = steps - lengths - (0 if offsets is None else offsets)
         output, state, updates = skip_scan(
             x,
-            self._weights(),
-            self.initial_state(batch) if state is None else state,
+            self._weights(suffix),
+            self._initial_state(suffix, batch) if state is None else state,
             gate,
             cell=self.cell,
             lengths=lengths,
@@ -201,8 +262,8 @@ class SkipRNNBase(nn.Module):
             last_only=last_only,
             engine=self.engine,
         )
-        if not (self.batch_first or last_only):
-            output = output.transpose(0, 1)
+        if backward:
+            output, updates = output if last_only else output.flip(1), updates.flip(1)
         return output, state, updates
 
     def _dropout_mask(self, batch: int) -> Optional[Tensor]:
@@ -217,6 +278,7 @@ class SkipRNNBase(nn.Module):
             "num_layers": 1,
             "batch_first": True,
             "dropout": 0.0,
+            "bidirectional": False,
             "binarize": "round",
             "threshold": 0.5,
             "gate_layers": (self.num_layers - 1,),
@@ -234,6 +296,12 @@ class SkipLSTM(SkipRNNBase):
     """Skip LSTM. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`."""
 
     cell = "lstm"
+
+
+class SkipRNN(SkipRNNBase):
+    """Skip RNN with a plain tanh cell. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`."""
+
+    cell = "rnn"
 
 
 class SkipGRU(SkipRNNBase):
@@ -254,20 +322,3 @@ class SkipGRU(SkipRNNBase):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + ("" if self.reset_after else ", reset_after=False")
-
-
-def _span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Tensor]:
-    """First real step and number of real steps of each row."""
-    if not isinstance(padding_mask, Tensor) or padding_mask.dtype != torch.bool:
-        got = padding_mask.dtype if isinstance(padding_mask, Tensor) else type(padding_mask).__name__
-        raise ValueError(f"padding_mask: expected a bool tensor, got {got}")
-    if tuple(padding_mask.shape) != (batch, steps):
-        raise ValueError(f"padding_mask: expected shape {(batch, steps)}, got {tuple(padding_mask.shape)}")
-    if steps == 0:
-        zeros = torch.zeros(batch, dtype=torch.int64, device=padding_mask.device)
-        return zeros, zeros
-    real = ~padding_mask
-    starts = torch.cat([real[:, :1], real[:, 1:] & padding_mask[:, :-1]], 1)
-    if bool((starts.sum(1) > 1).any()):
-        raise ValueError("padding_mask: expected padding at the ends of a sequence alone, got some in the middle")
-    return starts.to(torch.uint8).argmax(1), real.sum(1)

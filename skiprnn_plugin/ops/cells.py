@@ -22,11 +22,17 @@ class Cell:
         num_gates: blocks of H rows in the weights (G).
         num_normalized: how many of them, from the first, layer norm applies to.
         has_c: whether there is a cell state beside the hidden state.
+        matrices: how many gates each of the authors' weight matrices holds (their initial values depend on it).
+        start_bias: what each gate's bias starts at in the authors' program.
+        bias_after_norm: whether that bias is added after layer norm, which takes away any added before it.
     """
 
     num_gates: int
     num_normalized: int
     has_c: bool = False
+    matrices: Tuple[int, ...]
+    start_bias: Tuple[float, ...]
+    bias_after_norm: bool = False
 
     @staticmethod
     def step(x: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights) -> Tuple[Tensor, Optional[Tensor]]:
@@ -40,6 +46,9 @@ class LSTM(Cell):
     num_gates = 4
     num_normalized = 4
     has_c = True
+    matrices = (4,)
+    start_bias = (0, 1, 0, 0)
+    bias_after_norm = True
 
     @staticmethod
     def step(x, h, c, w):
@@ -57,6 +66,8 @@ class GRU(Cell):
 
     num_gates = 3
     num_normalized = 2
+    matrices = (2, 1)
+    start_bias = (1, 1, 0)
 
     @staticmethod
     def step(x, h, c, w):
@@ -68,14 +79,11 @@ class GRU(Cell):
         return (1 - z) * n + z * h, None
 
 
-class GRUResetBefore(Cell):
+class GRUResetBefore(GRU):
     """The original GRU and TensorFlow 1's, the one of the paper's tables, which resets BEFORE the recurrent product.
 
     r, z as in :class:`GRU`; n = tanh(W_n x + b_n + U_n (r h) + b'_n); h~ = (1 - z) n + z h.
     """
-
-    num_gates = 3
-    num_normalized = 2
 
     @staticmethod
     def step(x, h, c, w):
@@ -85,6 +93,19 @@ class GRUResetBefore(Cell):
         r, z = torch.sigmoid(_normalize(x_rz + h_rz, w)).chunk(2, -1)
         n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :]))
         return (1 - z) * n + z * h, None
+
+
+class RNN(Cell):
+    """The plain RNN, h~ = tanh(W x + b + U h + b')."""
+
+    num_gates = 1
+    num_normalized = 1
+    matrices = (1,)
+    start_bias = (0,)
+
+    @staticmethod
+    def step(x, h, c, w):
+        return torch.tanh(_normalize(linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh), w)), None
 
 
 def _normalize(gates: Tensor, w: LayerWeights) -> Tensor:
@@ -99,4 +120,4 @@ def _normalize(gates: Tensor, w: LayerWeights) -> Tensor:
     return (deviation / (std + NORM_EPS)).flatten(-2) * w.norm_weight + w.norm_bias
 
 
-CELLS = {"lstm": LSTM, "gru": GRU, "gru_reset_before": GRUResetBefore}
+CELLS = {"lstm": LSTM, "gru": GRU, "gru_reset_before": GRUResetBefore, "rnn": RNN}

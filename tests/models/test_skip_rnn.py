@@ -45,8 +45,30 @@ def test_architecture(arch):
     assert {name for name, p in model.named_parameters() if p.grad is None} == set()
 
 
+@pytest.mark.parametrize("arch", ["skip_gru", "random_skip_lstm", "full_gru"])
+def test_bidirectional(arch):
+    torch.manual_seed(0)
+    model = build(arch, hidden_size=6, bidirectional=True, update_bias=-1.0, skip_prob=0.4)
+    x, lengths, seeds = torch.randn(5, 9, 3), torch.tensor([9, 4, 0, 1, 9]), torch.arange(5)
+    output = model(x, lengths, seeds)
+    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 18)
+    assert output.steps.tolist() == [18, 8, 0, 2, 18]
+    assert output.flops_per_update == {"lstm": 4, "gru": 3}[ARCHITECTURES[arch][0]] * 6 * (3 + 6)
+    alone = model(x[1:2, :4], seeds=seeds[1:2])
+    torch.testing.assert_close(alone.prediction, output.prediction[1:2])
+    assert torch.equal(alone.updates.view(2, 4), output.updates[1].view(2, 9)[:, :4])
+    (output.prediction.sum() + output.updates.sum()).backward()
+    assert {name for name, p in model.named_parameters() if p.grad is None} == set()
+
+
+def test_gate_layers():
+    model = build("skip_lstm", hidden_size=6, num_layers=3, gate_layers=[0, 2])
+    assert model.rnn.gate_layers == (0, 2) and model.rnn.update_weight.shape == (1, 12)
+
+
 def test_flags_win_over_the_architecture():
     assert build("skip_gru", cell="lstm").rnn.cell == "lstm"
+    assert build("skip_gru", cell="rnn").rnn.cell == "rnn"
     assert build("skip_gru").rnn.cell == "gru"
     assert build("skip_gru", gru_reset="before").rnn.cell == "gru_reset_before"
 
@@ -94,7 +116,8 @@ def test_dropout_before_the_head_in_training_alone():
     [
         ({"skip_prob": 1.5}, "--skip-prob.*1.5"),
         ({"skip_prob": -0.1}, "--skip-prob.*-0.1"),
-        ({"cell": "rnn"}, "--cell.*'rnn'"),
+        ({"cell": "elman"}, "--cell.*'elman'"),
+        ({"num_layers": 2, "gate_layers": [2]}, "gate_layers.*0 to 1.*2"),
         ({"update_rule": "never"}, "--update-rule.*'never'"),
         ({"gru_reset": "middle"}, "--gru-reset.*'middle'"),
         ({"binarize": "floor"}, "binarize.*'floor'"),

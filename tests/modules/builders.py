@@ -3,9 +3,14 @@
 import pytest
 import torch
 
-from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
 
-MODULES = {"lstm": SkipLSTM, "gru": SkipGRU, "gru-before": lambda *a, **k: SkipGRU(*a, **k, reset_after=False)}
+MODULES = {
+    "lstm": SkipLSTM,
+    "gru": SkipGRU,
+    "gru-before": lambda *a, **k: SkipGRU(*a, **k, reset_after=False),
+    "rnn": SkipRNN,
+}
 every_module = pytest.mark.parametrize("module", MODULES.values(), ids=MODULES.keys())
 
 

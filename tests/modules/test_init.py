@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
 
 INPUTS, HIDDEN = 40, 110
 
@@ -91,6 +91,14 @@ def test_gru_starts_as_the_authors_do(number, inputs, reset_after):
     assert not getattr(rnn, f"bias_hh_l{number}").any()
 
 
+def test_authors_init_of_the_plain_rnn():
+    torch.manual_seed(0)
+    rnn = SkipRNN(INPUTS, HIDDEN)
+    for name in ("weight_ih_l0", "weight_hh_l0"):
+        assert_uniform(getattr(rnn, name), glorot(INPUTS + HIDDEN, HIDDEN))
+    assert not rnn.bias_ih_l0.any() and not rnn.bias_hh_l0.any()
+
+
 def test_layer_norm_takes_the_forget_bias():
     rnn = SkipLSTM(3, 5, layer_norm=True)
     i, f, g, o = rnn.norm_bias_l0.chunk(4)
@@ -99,7 +107,7 @@ def test_layer_norm_takes_the_forget_bias():
     assert (rnn.norm_weight_l0 == 1).all()
 
 
-@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU])
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
 @pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "norm"])
 def test_torch_init(module, layer_norm):
     torch.manual_seed(0)
@@ -111,7 +119,7 @@ def test_torch_init(module, layer_norm):
         assert (rnn.norm_weight_l0 == 1).all() and not rnn.norm_bias_l0.any()
 
 
-@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU])
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
 @pytest.mark.parametrize("init", ["authors", "torch"])
 def test_gate_and_states(module, init):
     torch.manual_seed(0)
@@ -124,7 +132,7 @@ def test_gate_and_states(module, init):
     assert module(3, 5).update_bias.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU])
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
 def test_reset_parameters_draws_anew_and_repeats_by_seed(module):
     torch.manual_seed(0)
     rnn = module(3, 5, layer_norm=True, update_bias=2.0)

@@ -1,16 +1,16 @@
-"""With an update at every step the modules are ``nn.LSTM`` and ``nn.GRU``."""
+"""With an update at every step the modules are ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``."""
 
 import pytest
 import torch
 from torch import nn
 
-from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipState
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN, SkipState
 
 from ..compare import assert_close, assert_equal
 
-PAIRS = [(SkipLSTM, nn.LSTM), (SkipGRU, nn.GRU)]
+PAIRS = [(SkipLSTM, nn.LSTM), (SkipGRU, nn.GRU), (SkipRNN, nn.RNN)]
 OWN = ("update_weight", "update_bias", "initial_h", "initial_c")
-every_pair = pytest.mark.parametrize("ours, theirs", PAIRS, ids=["lstm", "gru"])
+every_pair = pytest.mark.parametrize("ours, theirs", PAIRS, ids=["lstm", "gru", "rnn"])
 every_depth = pytest.mark.parametrize("layers", [1, 2], ids=["1-layer", "2-layers"])
 every_layout = pytest.mark.parametrize("batch_first", [True, False], ids=["batch-first", "time-first"])
 

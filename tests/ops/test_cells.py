@@ -29,6 +29,8 @@ def step(cell, x, h, c, w):
         i, f, g, o = norm(from_x + from_h, w).swapaxes(0, 1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         return sigmoid(o) * np.tanh(c), c
+    if cell == "rnn":
+        return np.tanh(norm(from_x + from_h, w))[:, 0], None
     r, z = sigmoid(norm(from_x[:, :2] + from_h[:, :2], w)).swapaxes(0, 1)
     if cell == "gru":
         n = np.tanh(from_x[:, 2] + r * from_h[:, 2])

@@ -132,6 +132,9 @@ def test_nothing_to_read(cell, engine, batch, steps, last_only):
 @pytest.mark.parametrize("dtype", HALF, ids=["bf16", "f16"])
 def test_half_precision_stays_finite_over_784_steps(cell, engine, dtype):
     problem = Problem(cell, batch=2, steps=784, inputs=1, layers=1, dtype=dtype)
+    with torch.no_grad():
+        for name in ("weight_hh_l0", "update_weight"):
+            problem.tensors[name] *= 0.3  # else a plain RNN's gradient grows without bound over the steps
     output, state, updates = problem.run(engine)
     assert output.dtype == state.h.dtype == dtype
     assert state.p.dtype == state.acc.dtype == updates.dtype == torch.float32

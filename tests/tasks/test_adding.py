@@ -28,6 +28,8 @@ def losses(stats, tag="train_inner"):
         ("--arch", "full_lstm", "--num-layers", "2", "--dropout", "0.1"),
         ("--binarize", "bernoulli", "--layer-norm"),
         ("--budget", "l1", "--target-updates", "5"),
+        ("--cell", "rnn", "--num-layers", "2", "--gate-layers", "0,1"),
+        ("--bidirectional", "--arch", "random_skip_gru"),
     ],
     ids=" ".join,
 )
@@ -39,7 +41,8 @@ def test_trains_validates_and_logs_the_metrics(tmp_path, options):
     assert {f"valid_{name}" for name in names} <= set(valid)
     assert valid["valid_task_loss"] == pytest.approx(valid["valid_mse"] / 2, rel=1e-5)
     assert valid["valid_loss"] == pytest.approx(valid["valid_task_loss"] + valid["valid_budget_loss"], rel=1e-5)
-    assert valid["valid_update_fraction"] == pytest.approx(valid["valid_updates"] / 12, rel=1e-5)
+    steps = 24 if "--bidirectional" in options else 12
+    assert valid["valid_update_fraction"] == pytest.approx(valid["valid_updates"] / steps, rel=1e-5)
     assert [s["num_updates"] for s in stats["train_inner"]] == [1, 2, 3, 4]
 
 

@@ -1,0 +1,167 @@
+"""Weights from elsewhere: torch's own RNN modules and the authors' TensorFlow program."""
+
+from typing import Dict, Mapping, Optional, Tuple, Union
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN, SkipRNNBase
+
+TORCH = {nn.LSTM: SkipLSTM, nn.GRU: SkipGRU, nn.RNN: SkipRNN}
+
+
+def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
+    """A Skip RNN with the weights of an ``nn.LSTM``, ``nn.GRU`` or (tanh) ``nn.RNN``, starting from its state of zeros.
+
+    Args:
+        module: one direction, or one layer of two; with biases and without projections.
+        options: the gate's and other arguments of the Skip RNN module. The gate itself is newly drawn; with
+            ``gate=False`` the outputs are those of ``module``.
+
+    Raises:
+        ValueError: a module that no Skip RNN corresponds to.
+    """
+    ours = next((ours for theirs, ours in TORCH.items() if isinstance(module, theirs)), None)
+    if ours is None:
+        raise ValueError(f"module: expected nn.LSTM, nn.GRU or nn.RNN, got {type(module).__name__}")
+    unfit = {
+        "bias=False": not module.bias,
+        "proj_size": module.proj_size != 0,
+        "nonlinearity='relu'": getattr(module, "nonlinearity", "tanh") != "tanh",
+        "bidirectional with several layers, which joins the directions between them": module.bidirectional
+        and module.num_layers > 1,
+    }
+    for what, present in unfit.items():
+        if present:
+            raise ValueError(f"module: {what} has no counterpart in a Skip RNN")
+    weight = module.weight_ih_l0
+    skip = ours(
+        module.input_size,
+        module.hidden_size,
+        module.num_layers,
+        module.batch_first,
+        module.dropout,
+        module.bidirectional,
+        **{"device": weight.device, "dtype": weight.dtype, **options},
+    )
+    skip.load_state_dict({**skip.state_dict(), **module.state_dict()})
+    with torch.no_grad():
+        for name, parameter in skip.named_parameters():
+            if name.startswith("initial_"):
+                parameter.zero_()
+    return skip
+
+
+def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
+    """The ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` with the same weights, which updates at every step.
+
+    Its caller gives it the initial state: ``skip.initial_state(batch_size)``, without which it starts from zeros.
+
+    Raises:
+        ValueError: a Skip RNN that torch has no counterpart of.
+    """
+    theirs = next(theirs for theirs, ours in TORCH.items() if isinstance(skip, ours))
+    unfit = {
+        "reset_after=False": skip.cell == "gru_reset_before",
+        "layer_norm": skip.layer_norm,
+        "bidirectional with several layers": skip.bidirectional and skip.num_layers > 1,
+    }
+    for what, present in unfit.items():
+        if present:
+            raise ValueError(f"skip: {what} has no counterpart in torch.nn.{theirs.__name__}")
+    module = theirs(
+        skip.input_size,
+        skip.hidden_size,
+        skip.num_layers,
+        batch_first=skip.batch_first,
+        dropout=skip.dropout,
+        bidirectional=skip.bidirectional,
+        device=skip.weight_ih_l0.device,
+        dtype=skip.weight_ih_l0.dtype,
+    )
+    module.load_state_dict({name: skip.state_dict()[name] for name in module.state_dict()})
+    return module
+
+
+def from_authors(arrays: Mapping[str, Union[np.ndarray, Tensor]], **options) -> SkipRNNBase:
+    """A Skip LSTM or Skip GRU (``reset_after=False``) with the variables of the authors' program.
+
+    Args:
+        arrays: ``W_gates`` and ``b_gates``, for a GRU also ``W_cand`` and ``b_cand``; ``init_h`` and, for an LSTM,
+            ``init_c``, [1, H]; ``w_p`` and ``b_p`` of the gate, or neither. Matrices are [input + H, gates * H], with
+            gates i, g, f, o (forget bias not included) or r, z. In a stack of LSTMs of one size the names of all but
+            the gate begin with ``l1_``, ``l2_``, ... An opened ``.npz`` file will do.
+        options: further arguments of the module.
+
+    Raises:
+        ValueError: a variable is missing or has another shape (the message names it), or the variables are a stack of
+            GRUs, whose upper layers read the network's input in the authors' program but not here.
+    """
+    arrays = {name: torch.as_tensor(np.asarray(arrays[name])) for name in arrays if not name.endswith("json")}
+    prefixes = [""]
+    if "l1_W_gates" in arrays:
+        prefixes = [f"l{layer}_" for layer in range(1, len(arrays)) if f"l{layer}_W_gates" in arrays]
+    gru = f"{prefixes[0]}W_cand" in arrays
+    if gru and len(prefixes) > 1:
+        raise ValueError("arrays: a stack of the authors' GRUs has no counterpart; its upper layers read the input")
+    layers = [(_gru_layer if gru else _lstm_layer)(arrays, prefix) for prefix in prefixes]
+    hidden = layers[0]["weight_hh"].shape[1]
+    values = {f"{name}_l{number}": value for number, layer in enumerate(layers) for name, value in layer.items()}
+    for name in ("h",) if gru else ("h", "c"):
+        states = [_take(arrays, f"{prefix}init_{name}", (1, hidden)) for prefix in prefixes]
+        values[f"initial_{name}"] = torch.stack(states)
+    if "w_p" in arrays:
+        values["update_weight"] = _take(arrays, "w_p", (hidden, 1)).T
+        values["update_bias"] = _take(arrays, "b_p", (1,))
+    weight = values["weight_ih_l0"]
+    options = {"gate": "w_p" in arrays, "dtype": weight.dtype, "num_layers": len(layers), **options}
+    if gru:
+        options["reset_after"] = False
+    skip = (SkipGRU if gru else SkipLSTM)(weight.shape[1], hidden, **options)
+    skip.load_state_dict({**skip.state_dict(), **values})
+    return skip
+
+
+def _lstm_layer(arrays: Dict[str, Tensor], prefix: str) -> Dict[str, Tensor]:
+    matrix, bias, hidden = _matrix(arrays, prefix, gates=4)
+    order = [block * hidden + unit for block in (0, 2, 1, 3) for unit in range(hidden)]  # i, f, g, o
+    forget = torch.zeros_like(bias)
+    forget[hidden : 2 * hidden] = 1
+    return _split(matrix[:, order], bias[order] + forget, hidden)
+
+
+def _gru_layer(arrays: Dict[str, Tensor], prefix: str) -> Dict[str, Tensor]:
+    matrix, bias, hidden = _matrix(arrays, prefix, gates=2)
+    candidate = _take(arrays, f"{prefix}W_cand", (matrix.shape[0], hidden))
+    candidate_bias = _take(arrays, f"{prefix}b_cand", (hidden,))
+    return _split(torch.cat([matrix, candidate], 1), torch.cat([bias, candidate_bias]), hidden)
+
+
+def _matrix(arrays: Dict[str, Tensor], prefix: str, gates: int) -> Tuple[Tensor, Tensor, int]:
+    name = f"{prefix}W_gates"
+    matrix = _take(arrays, name, (None, None))
+    hidden = matrix.shape[1] // gates
+    if matrix.shape[1] != gates * hidden or matrix.shape[0] <= hidden:
+        raise ValueError(f"{name}: expected shape [input + H, {gates} * H], got {tuple(matrix.shape)}")
+    return matrix, _take(arrays, f"{prefix}b_gates", (gates * hidden,)), hidden
+
+
+def _split(matrix: Tensor, bias: Tensor, hidden: int) -> Dict[str, Tensor]:
+    inputs = matrix.shape[0] - hidden
+    return {
+        "weight_ih": matrix[:inputs].T,
+        "weight_hh": matrix[inputs:].T,
+        "bias_ih": bias,
+        "bias_hh": torch.zeros_like(bias),
+    }
+
+
+def _take(arrays: Dict[str, Tensor], name: str, shape: Tuple[Optional[int], ...]) -> Tensor:
+    """The array of that name, if it has that shape (None for any size)."""
+    if name not in arrays:
+        raise ValueError(f"{name}: missing; found {', '.join(sorted(arrays))}")
+    tensor = arrays[name]
+    if tensor.dim() != len(shape) or any(want not in (None, got) for want, got in zip(shape, tensor.shape)):
+        raise ValueError(f"{name}: expected shape {shape}, got {tuple(tensor.shape)}")
+    return tensor

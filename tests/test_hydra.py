@@ -1,0 +1,79 @@
+"""``fairseq-hydra-train`` with the plugin's configuration groups."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from skiprnn_plugin.criterions.budget import BudgetConfig
+from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
+from skiprnn_plugin.tasks.adding import AddingConfig
+from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
+
+from .command_line import PLUGIN, run
+
+CONFIG = PLUGIN / "config"
+TASKS = {"adding": AddingConfig, "frequency_discrimination": FrequencyDiscriminationConfig}
+DATACLASSES = {"task": TASKS, "model": SkipRNNConfig, "criterion": BudgetConfig}
+FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
+PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
+
+
+def test_every_registered_name_has_a_file():
+    from fairseq.criterions import CRITERION_REGISTRY
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+    from fairseq.tasks import TASK_REGISTRY
+
+    ours = {f"task/{name}.yaml" for name, task in TASK_REGISTRY.items() if task.__module__.startswith("skiprnn_plugin")}
+    ours |= {f"model/{arch}.yaml" for arch, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "skip_rnn" != arch}
+    ours |= {f"criterion/{n}.yaml" for n, c in CRITERION_REGISTRY.items() if c.__module__.startswith("skiprnn_plugin")}
+    assert ours == {str(path) for path in FILES}
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_file_is_complete(file):
+    """All options, at the defaults of the command line."""
+    group, name = file.parent.name, file.stem
+    values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
+    dataclass = TASKS[name] if group == "task" else DATACLASSES[group]
+    expected = {each.name: each.default for each in dataclasses.fields(dataclass)}
+    expected["_name"] = "skip_rnn" if group == "model" else name
+    if group == "model":
+        rule, _, expected["cell"] = name.rpartition("_")
+        expected["update_rule"] = PREFIXES[rule]
+    assert values == expected
+    assert (CONFIG / file).read_text().startswith(f"# @package {group}\n")
+
+
+def hydra_train(folder, *overrides, flags=()):
+    """In ``folder``, with a relative user_dir; returns each run's folder and last validation."""
+    process = run(
+        "fairseq-hydra-train", "--config-dir", CONFIG, "--config-name", "skip_rnn", *flags,
+        f"common.user_dir={os.path.relpath(PLUGIN, folder)}", "common.cpu=true", "dataset.num_workers=0",
+        "task.train_size=32", "task.valid_size=16", "task.sequence_length=10", "dataset.batch_size=16",
+        "optimization.max_update=3", *overrides, cwd=folder,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr[-2000:]
+    runs = sorted(path.parent for path in folder.glob("**/.hydra"))
+    lines = [
+        [line for line in (path / "hydra_train.log").read_text().splitlines() if "[valid]" in line] for path in runs
+    ]
+    return runs, [json.loads(each[-1].partition(" - ")[2]) for each in lines]
+
+
+def test_one_run(tmp_path):
+    (folder,), (valid,) = hydra_train(tmp_path, "task=adding", "model=skip_lstm", "criterion.cost_per_sample=1e-2")
+    assert (folder / "checkpoints/checkpoint_last.pt").exists()
+    config = yaml.safe_load((folder / ".hydra/config.yaml").read_text())
+    assert config["model"]["cell"] == "lstm" and config["criterion"]["cost_per_sample"] == 1e-2
+    assert float(valid["valid_budget_loss"]) == pytest.approx(1e-2 * float(valid["valid_updates"]), rel=1e-4)
+
+
+def test_multirun(tmp_path):
+    folders, valid = hydra_train(tmp_path, "criterion.cost_per_sample=0,1e-2", flags=["--multirun"])
+    assert [float(each["valid_budget_loss"]) > 0 for each in valid] == [False, True]
+    for folder in folders:  # the second has the higher loss, but a best of its own
+        assert (folder / "checkpoints/checkpoint_best.pt").exists()
