@@ -8,8 +8,9 @@
 # SAMPLING_PERIODS (default "1 0.5"), SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000), JOBS (runs at a time;
 # default: one per core) and RUNS (where to put them; default: runs) can be set in the environment.
 # Rows that update at every step end once solved, the others at MAX_UPDATE: the samples used go on getting fewer after
-# the task is solved. Started again, it goes on where it was stopped.
-# The reference engine needs two hours or more for 60,000 updates on one core, and twice that at 0.5 ms.
+# the task is solved. Started again, it leaves finished runs alone and goes on with the others from their last
+# checkpoint (one every 3,000 updates).
+# With the reference engine 60,000 updates take one core about four hours, and twice that at 0.5 ms.
 #
 # --quick trains Skip GRU, lambda=1e-4, on waves sampled every 1 ms, with one seed, for 1,600 updates (MAX_UPDATE), and
 # draws which samples it used. Its settings are NOT the paper's: the learning rate starts ten times higher and falls to

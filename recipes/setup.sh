@@ -6,21 +6,27 @@ _supported() {
 }
 
 _setup() {
-    local candidate chosen=""
+    local candidate chosen="" candidates=(python3 python3.11 python3.12)
+    if [ -n "${PYTHON:-}" ]; then
+        candidates=("$PYTHON")
+    fi
     cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
     if [ ! -x .venv/bin/python ]; then
-        for candidate in ${PYTHON:-python3 python3.11 python3.12}; do
+        for candidate in "${candidates[@]}"; do
             if _supported "$candidate"; then
                 chosen=$candidate
                 break
             fi
         done
         if [ -z "$chosen" ]; then
-            echo "error: this needs Python 3.11 or 3.12, and ${PYTHON:-python3} is" \
-                "$("${PYTHON:-python3}" --version 2>&1 | tail -n 1). Set PYTHON to one of them." >&2
+            echo "error: this needs Python 3.11 or 3.12, and ${candidates[0]} is" \
+                "$("${candidates[0]}" --version 2>/dev/null || echo not there). Set PYTHON to one of them." >&2
             return 1
         fi
-        "$chosen" -m venv .venv || return 1
+        if ! "$chosen" -m venv .venv; then
+            rm -rf .venv # half made, it would be taken for a whole one
+            return 1
+        fi
     elif ! _supported .venv/bin/python; then
         echo "error: .venv holds $(.venv/bin/python --version 2>&1), and this needs Python 3.11 or 3.12. Remove .venv." >&2
         return 1

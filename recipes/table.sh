@@ -11,19 +11,21 @@
 # below), and `metric`, "NAME TITLE" of the number to show at each validation.
 
 # shellcheck disable=SC1091
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
 
 read_settings() {
-    local setting
-    seeds=${SEEDS:-1 2 3 4}
+    local seed
+    read -ra seeds <<<"${SEEDS:-1 2 3 4}"
     max_update=${MAX_UPDATE:-$1}
     jobs=${JOBS:-$(nproc)}
-    for setting in "MAX_UPDATE $max_update" "JOBS $jobs"; do
-        if ! [[ ${setting#* } =~ ^[1-9][0-9]*$ ]]; then
-            echo "error: ${setting% *}: expected a whole number of at least 1, got '${setting#* }'" >&2
-            exit 2
-        fi
+    check_count MAX_UPDATE "$max_update"
+    check_count JOBS "$jobs"
+    for seed in "${seeds[@]}"; do
+        check_count SEEDS "$seed"
     done
+    check_distinct SEEDS "${seeds[@]}"
+    # shellcheck disable=SC1091
+    source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 }
 
 train() { # RUN NAME FLAG...
@@ -52,13 +54,14 @@ tables=() # of each run
 
 start() {
     local rows row flags seed run
+    check_distinct ROW "${@:4}"
     rows=$(python -m skiprnn_plugin.cli.tables "$1" "${@:4}")
     while IFS=$'\t' read -r row flags; do
         flags="${options[*]} $flags"
         if [[ $flags == *"--arch full_"* ]]; then
             flags+=" --stop-update-fraction 1"
         fi
-        for seed in $seeds; do
+        for seed in "${seeds[@]}"; do
             run=${RUNS:-runs}/$2/$row/seed$seed
             runs+=("$run")
             tables+=("$1")

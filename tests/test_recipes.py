@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from .command_line import ROOT, run
 
@@ -27,7 +28,22 @@ def test_quickstart(tmp_path):
     assert process.returncode == 0, process.stderr[-2000:]
     assert "| Skip GRU, lambda=1e-5 | Yes | 50.7% ± 2.6% | 9.40e5 | No |" in process.stdout
     assert (tmp_path / "quickstart/samples.png").stat().st_size > 10000
-    assert (tmp_path / "quickstart/checkpoint_last.pt").exists()
+    assert_settings(tmp_path / "quickstart/checkpoint_last.pt", lr=[1e-3], cost_per_sample=1e-5)
+    again = recipe("quickstart.sh", RUNS=str(tmp_path), MAX_UPDATE="2")
+    assert again.stdout.splitlines()[-6:] == process.stdout.splitlines()[-6:] and "train_inner" not in again.stderr
+
+
+def assert_settings(checkpoint, lr, cost_per_sample):
+    """Those of all experiments of the paper, and the two given."""
+    cfg = torch.load(checkpoint, weights_only=False)["cfg"]
+    assert cfg["optimization"]["lr"] == lr and cfg["criterion"]["cost_per_sample"] == cost_per_sample
+    adam = cfg["optimizer"]
+    assert adam["_name"] == "adam" and list(adam["adam_betas"]) == [0.9, 0.999] and adam["adam_eps"] == 1e-8
+    assert adam["weight_decay"] == 0 and cfg["optimization"]["clip_norm"] == 1 and cfg["dataset"]["batch_size"] == 256
+    model = cfg["model"]
+    assert (model["hidden_size"], model["num_layers"], model["dropout"]) == (110, 1, 0)
+    assert model["gru_reset"] == "before" and model["init"] == "authors" and model["update_bias"] == 1
+    assert model["binarize"] == "round" and not model["layer_norm"] and not model["bidirectional"]
 
 
 @needs_environment
@@ -41,6 +57,7 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
     assert sorted(line.split(",")[0] for line in lines if "update 1:" in line) == [
         "gru seed 3", "gru seed 5", "lstm-skip-0.5 seed 3", "lstm-skip-0.5 seed 5"
     ]  # fmt: skip
+    assert_settings(tmp_path / "adding/gru/seed3/checkpoint_last.pt", lr=[1e-4], cost_per_sample=0)
     table = [line for line in lines if line.startswith("|")]
     assert [line.split("|")[1].strip() for line in table[2:]] == ["LSTM (p_skip = 0.5)", "GRU"]
     assert all(line.split("|")[-2].strip() == "2" for line in table[2:])  # runs
@@ -100,9 +117,14 @@ def until(condition):
     "name,arguments,environment,message",
     [
         ("quickstart.sh", ["0"], {}, "error: MAX_UPDATE: expected a whole number of at least 1, got '0'"),
+        ("quickstart.sh", [], {"MAX_UPDATE": "0"}, "error: MAX_UPDATE: expected a whole number of at least 1, got '0'"),
         ("quickstart.sh", ["many"], {}, "error: MAX_UPDATE: expected a whole number of at least 1, got 'many'"),
         ("adding.sh", [], {"MAX_UPDATE": "0"}, "error: MAX_UPDATE: expected a whole number of at least 1, got '0'"),
         ("adding.sh", [], {"JOBS": "-1"}, "error: JOBS: expected a whole number of at least 1, got '-1'"),
+        ("adding.sh", [], {"SEEDS": "1 x"}, "error: SEEDS: expected a whole number of at least 1, got 'x'"),
+        ("adding.sh", [], {"SEEDS": "*"}, "error: SEEDS: expected a whole number of at least 1, got '*'"),
+        ("adding.sh", [], {"SEEDS": "2 1 2"}, "error: SEEDS: '2' is given twice"),
+        ("adding.sh", ["gru", "lstm", "gru"], {}, "error: ROW: 'gru' is given twice"),
         ("adding.sh", ["rnn"], {}, "unknown row 'rnn' of table 'adding'; known: lstm,"),
         ("frequency.sh", ["rnn"], {}, "unknown row 'rnn' of table 'frequency-1ms'; known: lstm,"),
         ("frequency.sh", ["--quick"], {"MAX_UPDATE": "x"}, "error: MAX_UPDATE: expected a whole number of at least 1"),
@@ -122,16 +144,37 @@ def test_bad_arguments(name, arguments, environment, message):
     assert message in process.stderr and process.stderr.count("\n") == 1
 
 
+@pytest.fixture
+def checkout(tmp_path):
+    """The scripts alone, in a folder without .venv whose name has a space."""
+    folder = tmp_path / "my checkout"
+    for name in ("recipes", "tests"):
+        (folder / name).mkdir(parents=True)
+        for script in (ROOT / name).glob("*.sh"):
+            shutil.copy(script, folder / name)
+    return folder
+
+
+def fake_python(path, script):
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.mark.parametrize("script", ["recipes/quickstart.sh", "tests/run.sh"])
-def test_another_python_is_told_what_is_needed(tmp_path, script):
-    for folder in ("recipes", "tests"):
-        (tmp_path / folder).mkdir()
-    for name in ("recipes/setup.sh", script):
-        shutil.copy(ROOT / name, tmp_path / name)
-    old = tmp_path / "python3.9"
-    old.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo Python 3.9.18; else exit 1; fi\n')
-    old.chmod(0o755)
-    process = run("bash", tmp_path / script, PYTHON=str(old))
+@pytest.mark.parametrize("found", ["is Python 3.9.18", "is not there"])
+def test_another_python_is_told_what_is_needed(checkout, script, found):
+    old = checkout / "python3.9"
+    if "not there" not in found:
+        fake_python(old, 'if [ "$1" = --version ]; then echo Python 3.9.18; else exit 1; fi')
+    process = run("bash", checkout / script, PYTHON=str(old))
+    assert process.returncode == 1 and process.stderr.count("\n") == 1
+    assert process.stderr.startswith(f"error: this needs Python 3.11 or 3.12, and {old} {found}. ")
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_set_up_that_fails_leaves_nothing_to_be_taken_for_whole(checkout):
+    broken = fake_python(checkout / "python", 'if [ "$1" = -m ]; then mkdir -p .venv/bin; exit 1; fi')
+    process = run("bash", checkout / "recipes/quickstart.sh", PYTHON=broken)
     assert process.returncode == 1
-    assert "needs Python 3.11 or 3.12" in process.stderr and "is Python 3.9.18" in process.stderr
-    assert not (tmp_path / ".venv").exists()
+    assert not (checkout / ".venv").exists()

@@ -40,7 +40,7 @@ def import_user_dir(user_dir: Optional[str]) -> None:
 
     try:
         utils.import_user_module(argparse.Namespace(user_dir=user_dir))
-    except (OSError, ImportError) as error:
+    except Exception as error:  # the plugin's code can fail in any way
         raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
 
 
@@ -54,8 +54,8 @@ def load_checkpoint(path: Path, split: str) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`."""
     import torch
 
-    model, cfg, task = _load_model(path)
-    options = collect_options(cfg)
+    model, cfg, task, num_updates = _load_model(path)
+    options = {**collect_options(cfg), "num_updates": num_updates}
     try:
         task.load_dataset(split)
     except (OSError, KeyError, ValueError) as error:
@@ -72,11 +72,12 @@ def _load_model(path: Path):
         unknown = _unknown_parts(state["cfg"])
         if not unknown:
             models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
+            num_updates = state["optimizer_history"][-1]["num_updates"]
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise UserError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
     if unknown:
         raise UserError(f"{path}: unknown {unknown}; --user-dir names the folder of the plugin that has it")
-    return models[0], cfg, task
+    return models[0], cfg, task, num_updates
 
 
 def _unknown_parts(cfg) -> str:

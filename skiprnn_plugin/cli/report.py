@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from .checkpoint import check_split, evaluate, import_user_dir, load_checkpoint
 from .command import UserError, run_command
-from .runs import Run, belongs_to, describe, find_file, find_row, is_checkpoint, read_log
+from .runs import Run, belongs_to, describe, find_file, find_row, is_checkpoint, read_log, same
 from .tables import TABLES, Column, Row, Table, find_table, plain
 
 PROGRAM = "skiprnn-report"
@@ -167,8 +167,9 @@ def _warn(groups: Sequence[Group], table: Table) -> None:
         if len(set(seeds)) < len(seeds):
             notes.append("runs share a seed")
         for name, value in table.settings.items() if group.row else ():
-            if options.get(name, value) != value:
-                notes.append(f"the paper has {name} {value}, the run has {options[name]}")
+            matters = name != "gru_reset" or options.get("cell") == "gru"
+            if matters and not same(options.get(name, value), value):
+                notes.append(f"the paper has {name} {plain(value)}, the run has {plain(options[name])}")
         for note in notes:
             print(f"{PROGRAM}: warning: {group.label}: {note}", file=sys.stderr)
 

@@ -50,9 +50,15 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
-    """One flat dictionary from the parts of a fairseq configuration that say what was trained."""
+    """One flat dictionary from the parts of a fairseq configuration that say what was trained, and how."""
     names = {"arch": cfg["model"]["_name"], "criterion": cfg["criterion"]["_name"], "task": cfg["task"]["_name"]}
-    return {**cfg["model"], **cfg["criterion"], **cfg["task"], **names}
+    training = {
+        "optimizer": cfg["optimizer"]["_name"],
+        "lr": cfg["optimization"]["lr"][0],
+        "clip_norm": cfg["optimization"]["clip_norm"],
+        "batch_size": cfg["dataset"]["batch_size"],
+    }
+    return {**cfg["model"], **cfg["criterion"], **cfg["task"], **training, **names}
 
 
 def read_log(path: Path, split: str) -> Run:
@@ -76,14 +82,16 @@ def read_log(path: Path, split: str) -> Run:
         )
     if metrics is None:
         raise UserError(f"{path}: no validation of split {split!r} in this log (--log-format json writes them)")
+    prefix = f"{split}_"
     try:
         options = collect_options(ast.literal_eval(config.strip()))
         logged = json.loads(metrics)
-    except (ValueError, SyntaxError, KeyError, TypeError) as error:
+        numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
+        options["num_updates"] = int(numbers["num_updates"])
+        sequences = int(options["valid_size"]) if "valid_size" in options else None
+    except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
         raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration or validation)") from error
-    prefix = f"{split}_"
-    numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
-    return Run(path, options, numbers, options.get("valid_size"))
+    return Run(path, options, numbers, sequences)
 
 
 def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:
@@ -107,10 +115,10 @@ def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:
 
 
 def _has(options: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_same(options.get(name), value) for name, value in wanted.items())
+    return all(same(options.get(name), value) for name, value in wanted.items())
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return math.isclose(a, b, rel_tol=1e-6)
     return a == b

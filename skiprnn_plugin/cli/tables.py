@@ -66,7 +66,6 @@ class Table:
 
     Attributes:
         name: what the command line calls it.
-        title: heading.
         task: the fairseq task.
         condition: options that set the table apart from others of its task; a run with others belongs to none of its
             rows.
@@ -77,7 +76,6 @@ class Table:
     """
 
     name: str
-    title: str
     task: str
     condition: Dict[str, Any]
     settings: Dict[str, Any]
@@ -114,16 +112,33 @@ def _learned(cell: str, cost_per_sample: float) -> Dict[str, Any]:
     return {"arch": f"skip_{cell}", "cost_per_sample": cost_per_sample}
 
 
+# Of both synthetic tasks
+SETTINGS = {
+    "hidden_size": 110,
+    "num_layers": 1,
+    "bidirectional": False,
+    "dropout": 0,
+    "layer_norm": False,
+    "init": "authors",
+    "gru_reset": "before",
+    "binarize": "round",
+    "update_bias": 1,
+    "optimizer": "adam",
+    "lr": 1e-4,
+    "clip_norm": 1,
+    "batch_size": 256,
+}
+
+
 def _adding(name: str, label: str, options: Dict[str, Any], solved: str, updates: str, flops: str) -> Row:
     return Row(name, label, options, {"solved": solved, "updates": updates, "FLOPs": flops})
 
 
 ADDING = Table(
     name="adding",
-    title="Adding task",
     task="adding",
     condition={},
-    settings={"hidden_size": 110, "num_layers": 1, "sequence_length": 50},
+    settings={**SETTINGS, "sequence_length": 50, "min_value": -0.5, "max_value": 0.5},
     spread="over four runs",
     columns=(
         Column("solved", "solved", "yes_no"),
@@ -160,10 +175,9 @@ def _frequency(sampling_period: float, updates: Sequence[str]) -> Table:
     )
     return Table(
         name=f"frequency-{plain(sampling_period)}ms",
-        title=f"Frequency discrimination, sampled every {plain(sampling_period)} ms",
         task="frequency_discrimination",
         condition={"sampling_period": sampling_period},
-        settings={"hidden_size": 110, "num_layers": 1, "sequence_duration": 100, "min_period": 1, "max_period": 100},
+        settings={**SETTINGS, "sequence_duration": 100, "min_period": 1, "max_period": 100},
         spread="over four runs",
         columns=(
             Column("solved", "solved", "yes_no"),

@@ -70,7 +70,7 @@ class BudgetCriterion(FairseqCriterion):
             "task_loss": task_loss.detach().sum(),
             "budget_loss": budget_loss.detach().sum(),
             "nsentences": sample_size,
-            "ntokens": sample["ntokens"],
+            "ntokens": net_output.steps.sum(),
             "sample_size": sample_size,
             **metrics.update_sums(net_output.updates, net_output.steps, net_output.flops_per_update),
             **logged,

@@ -13,7 +13,7 @@ class CrossEntropyWithBudgetCriterion(BudgetCriterion):
 
     def task_loss(self, model, net_output, sample):
         log_probs = model.get_normalized_probs(net_output, log_probs=True, sample=sample)
-        target = model.get_targets(sample, net_output)
+        target = sample["target"]
         correct = (log_probs.argmax(-1) == target).sum()
         return nll_loss(log_probs, target, reduction="none"), {"correct": correct}
 

@@ -7,6 +7,11 @@ import numpy as np
 from .synthetic import SyntheticDataset
 
 
+def target_variance(low: float, high: float) -> float:
+    """Variance of the sum of two values from U(low, high); 1/6 for U(-0.5, 0.5)."""
+    return 2 * (high - low) ** 2 / 12
+
+
 class AddingDataset(SyntheticDataset):
     """Sequences of (value, marker) pairs; the target is the sum of the two marked values.
 
@@ -24,11 +29,6 @@ class AddingDataset(SyntheticDataset):
         self.low = low
         self.high = high
         super().__init__(size, key, fixed)
-
-    @property
-    def target_variance(self) -> float:
-        """Variance of the sum of two values, 1/6 for U(-0.5, 0.5)."""
-        return 2 * (self.high - self.low) ** 2 / 12
 
     def draw(self, rng: np.random.Generator, size: int) -> Tuple[np.ndarray, np.ndarray]:
         x = np.zeros((size, self.length, 2), dtype=np.float32)

@@ -19,9 +19,6 @@ class SyntheticDataset(FairseqDataset):
         fixed: whether every epoch has the same sequences (held-out sets).
     """
 
-    # Workers get a copy of the dataset when they start: without new ones, they would repeat the first epoch for ever.
-    can_reuse_epoch_itr_across_epochs = False
-
     def __init__(self, size: int, key: Tuple[int, ...], fixed: bool):
         self.key = key
         self.fixed = fixed
@@ -68,7 +65,3 @@ class SyntheticDataset(FairseqDataset):
 
     def size(self, index: int) -> int:
         return self.x.shape[1]
-
-    def batch_by_size(self, indices, max_tokens=None, max_sentences=None, required_batch_size_multiple=1):
-        # fairseq's default multiple, 8, would silently drop the sequences that are left over at the end
-        return super().batch_by_size(indices, max_tokens, max_sentences, required_batch_size_multiple=1)

@@ -81,6 +81,7 @@ class SkipRNNModel(BaseFairseqModel):
         if not 0 <= cfg.skip_prob <= 1:
             raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
+        self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
         options = {
             "num_layers": cfg.num_layers,
             "dropout": cfg.dropout,
@@ -121,7 +122,7 @@ class SkipRNNModel(BaseFairseqModel):
         schedule = noise = None
         if self.skip_prob is not None:
             schedule = self._draw(x, seeds) >= self.skip_prob
-        elif self.rnn.binarize == "bernoulli":
+        elif self.draws_updates:
             noise = self._draw(x, seeds)
         last, _, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
         if self.num_directions == 2:
@@ -143,12 +144,6 @@ class SkipRNNModel(BaseFairseqModel):
         """Class probabilities, in float32."""
         normalize = torch.log_softmax if log_probs else torch.softmax
         return normalize(net_output.prediction.float(), -1)
-
-    def get_targets(self, sample, net_output) -> Tensor:
-        return sample["target"]
-
-    def max_positions(self):
-        return None
 
 
 def check_choice(option: str, value: str, choices) -> None:

@@ -28,7 +28,7 @@ class SkipRNNBase(nn.Module):
             stays where it is); their outputs stand side by side. Parameters of the second end in ``_reverse``.
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
-        threshold: see ``binarize``. Set it on a trained model to make it skip more (higher) or less.
+        threshold: of ``round``. Set it on a trained model to make it skip more (higher) or less.
         update_bias: initial bias of the gate; 1 starts training with nearly every sample used.
         gate_layers: layers whose state the gate reads; None for the top one.
         layer_norm: layer norm of each gate before its nonlinearity (``reference`` engine only).
@@ -36,7 +36,7 @@ class SkipRNNBase(nn.Module):
         engine: see :func:`skiprnn_plugin.ops.skip_scan`.
 
     Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
-    and back; beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
+    and back (``strict=False``, or ``from_torch`` and ``to_torch``); beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
     and ``initial_c`` [num_layers, 1, H], and with layer norm ``norm_weight_l0``, ``norm_bias_l0``, ...
     """
 

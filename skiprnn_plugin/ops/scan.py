@@ -2,6 +2,7 @@
 
 import logging
 import math
+import numbers
 from typing import Optional, Sequence, Tuple, Type, Union
 
 import torch
@@ -48,7 +49,7 @@ def skip_scan(
         schedule: updates given from outside instead of the gate's, [B, T] of 0 and 1. ``p`` and ``acc`` go on as if
             the gate had decided so.
         noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means ``threshold``.
-        threshold: u_t = v_t > threshold; 0.5 is rounding. A higher one skips more.
+        threshold: u_t = v_t > threshold, where no noise is given; 0.5 is rounding. A higher one skips more.
         dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].
         last_only: return the last output alone.
         engine: a key of ``ENGINES``, or ``auto``.
@@ -132,7 +133,7 @@ def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], weight:
 
 def check_threshold(threshold: float) -> None:
     """Raise ValueError unless it is a number (infinities always or never update)."""
-    if not isinstance(threshold, (int, float)) or math.isnan(threshold):
+    if not isinstance(threshold, numbers.Real) or math.isnan(threshold):
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
 
 

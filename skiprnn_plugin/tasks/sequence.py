@@ -1,6 +1,7 @@
 """What the tasks share: one prediction per sequence from a Skip RNN."""
 
 import logging
+import math
 from dataclasses import dataclass, field
 
 from fairseq.dataclass import FairseqDataclass
@@ -28,8 +29,8 @@ class SequenceTask(FairseqTask):
     """A task whose model reads a sequence and makes one prediction.
 
     A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
-    in a prediction; and loads datasets whose ``net_input`` holds ``x`` [B, T, input_size], ``seeds`` [B] and, where
-    sequences differ in length, ``lengths`` [B].
+    in a prediction. It loads datasets whose batches hold ``target`` and, in ``net_input``, ``x`` [B, T, input_size];
+    ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random skipping is to repeat.
     """
 
     input_size: int
@@ -43,8 +44,13 @@ class SequenceTask(FairseqTask):
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 
     def get_batch_iterator(self, *args, **kwargs):
-        """As in fairseq, with worker processes that live for one epoch: they start from that epoch's data, and end
-        with it, where persistent ones would wait for the garbage collector and then hold training up for seconds."""
+        """As in fairseq, with two differences.
+
+        Every sequence is in a batch: fairseq's default ``--required-batch-size-multiple`` of 8 would silently drop
+        those left over at the end. And worker processes live for one epoch: they start from that epoch's data and end
+        with it, where persistent ones would repeat the first epoch's for ever.
+        """
+        kwargs["required_batch_size_multiple"] = 1
         iterator = super().get_batch_iterator(*args, **kwargs)
         iterator.persistent_workers = False
         return iterator
@@ -52,15 +58,16 @@ class SequenceTask(FairseqTask):
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached."""
         if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
-            # The trainer reads the limit after each update, so the run ends after one more, with validation and save.
             logger.info(
                 f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "
                 "ending training (--stop-update-fraction)"
             )
-            self.cfg._get_root().optimization.max_update = stats["num_updates"]
-
-    def max_positions(self):
-        return None
+            cfg = self.cfg._get_root()
+            # In the middle of an epoch fairseq ends after the next update, which it validates and saves.
+            cfg.optimization.max_update = stats["num_updates"]
+            # At the end of one it can end at once, if what it has just validated is saved.
+            if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
+                cfg.optimization.stop_min_lr = math.inf
 
 
 def check_positive(options: dict) -> None:

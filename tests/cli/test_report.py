@@ -152,8 +152,31 @@ def test_says_where_runs_are_no_repetitions(capsys, tiny, tmp_path):
         f"{program}: {label}: runs differ in hidden_size",
         f"{program}: {label}: runs share a seed",
         f"{program}: {label}: the paper has hidden_size 110, the run has 8",
+        f"{program}: {label}: the paper has gru_reset before, the run has after",
+        f"{program}: {label}: the paper has update_bias 1, the run has -1",
+        f"{program}: {label}: the paper has batch_size 256, the run has 16",
         f"{program}: {label}: the paper has sequence_length 50, the run has 12",
     ]
+
+
+@pytest.mark.parametrize(
+    "old, new, name",
+    [
+        ("'lr': [0.0001]", "'lr': [0.01]", "lr"),
+        ("'clip_norm': 1.0", "'clip_norm': 0.0", "clip_norm"),
+        ("'binarize': 'round'", "'binarize': 'bernoulli'", "binarize"),
+        ('"valid_num_updates": "4"', '"valid_num_updates": "12"', "num_updates"),
+    ],
+    ids=["lr", "clip-norm", "binarize", "num-updates"],
+)
+def test_says_which_setting_differs(capsys, tiny, tmp_path, old, new, name):
+    log = tmp_path / "other.log"
+    text = tiny["seed1"].log.read_text().replace("'seed': 1", "'seed': 7")
+    assert old in text
+    log.write_text(text.replace(old, new))
+    assert main([str(tiny["seed1"].checkpoint), str(log)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith(f"runs differ in {name}") and "differ" not in lines[1]
 
 
 def test_captured_output_is_a_log_too(prints, tiny, tmp_path):

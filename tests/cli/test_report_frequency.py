@@ -79,8 +79,11 @@ def test_says_where_a_run_is_no_repetition(capsys, tiny_frequency, tmp_path):
     assert json.loads(captured.out)[0]["row"] == "skip-gru-1e-4"
     assert [line.split(": ", 3)[-1] for line in captured.err.splitlines()] == [
         "the paper has hidden_size 110, the run has 8",
-        "the paper has sequence_duration 100, the run has 12.0",
-        "the paper has min_period 1, the run has 0.0",
+        "the paper has gru_reset before, the run has after",
+        "the paper has update_bias 1, the run has -1",
+        "the paper has batch_size 256, the run has 16",
+        "the paper has sequence_duration 100, the run has 12",
+        "the paper has min_period 1, the run has 0",
     ]
 
 

@@ -23,12 +23,11 @@ def model_output(prediction, updates=UPDATES):
     output = SkipRNNOutput(prediction, updates, STEPS[: len(updates)], flops_per_update=10)
     model = lambda x: output  # noqa: E731
     model.get_normalized_probs = lambda *a, **k: SkipRNNModel.get_normalized_probs(model, *a, **k)
-    model.get_targets = lambda sample, _: sample["target"]
     return model
 
 
 def sample(target):
-    return {"net_input": {"x": None}, "target": target, "ntokens": 10, "nsentences": len(target)}
+    return {"net_input": {"x": None}, "target": target}
 
 
 def build(kind, **options):
@@ -94,7 +93,7 @@ def test_logged_metrics_do_not_depend_on_the_cut_into_batches(kind):
         output = SkipRNNOutput(prediction[rows], updates[rows], steps[rows], flops_per_update=10)
         model = model_output(prediction[rows])
         call = lambda x: output  # noqa: E731
-        call.get_normalized_probs, call.get_targets = model.get_normalized_probs, model.get_targets
+        call.get_normalized_probs = model.get_normalized_probs
         return criterion(call, sample(target[rows]))[2]
 
     whole = log_values(criterion, [[log(slice(0, 7))]])

@@ -79,7 +79,7 @@ def test_a_generator_that_draws_0_makes_no_period_of_0():
 @pytest.mark.parametrize("options", [{"fixed": False}, {"fixed": True}], ids=str)
 def test_every_batch_holds_the_classes_evenly(batch_size, options):
     data = dataset(size=101, **options)
-    batches = data.batch_by_size(data.ordered_indices(), max_sentences=batch_size, required_batch_size_multiple=8)
+    batches = data.batch_by_size(data.ordered_indices(), max_sentences=batch_size)
     assert sorted(index for batch in batches for index in batch) == list(range(101))
     assert max(map(len, batches)) == batch_size
     for batch in batches:

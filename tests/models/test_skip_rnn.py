@@ -66,6 +66,19 @@ def test_gate_layers():
     assert model.rnn.gate_layers == (0, 2) and model.rnn.update_weight.shape == (1, 12)
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("binarize", ["round", "bernoulli"])
+def test_every_way_to_decide_goes_with_every_architecture(arch, binarize):
+    output = build(arch, binarize=binarize, hidden_size=4)(torch.randn(2, 5, 3), seeds=torch.arange(2))
+    assert output.prediction.isfinite().all() and output.updates.shape == (2, 5)
+
+
+def test_options_reach_the_module():
+    rnn = build(layer_norm=True, init="torch", num_layers=2, dropout=0.3, update_bias=-2.0, engine="reference").rnn
+    assert rnn.layer_norm and rnn.init == "torch" and rnn.num_layers == 2 and rnn.dropout == 0.3
+    assert rnn.update_bias.item() == -2.0 and rnn.engine == "reference" and rnn.norm_weight_l1 is not None
+
+
 def test_flags_win_over_the_architecture():
     assert build("skip_gru", cell="lstm").rnn.cell == "lstm"
     assert build("skip_gru", cell="rnn").rnn.cell == "rnn"

@@ -119,7 +119,7 @@ def cut_options(options, rows, times):
 
 
 def updates_by_repeated_addition(p, threshold, dtype, first=1.0):
-    """Gates when every update sets the update probability to ``p``, in numpy's ``dtype``; the formula of design.md.
+    """Gates when every update sets the update probability to ``p``, in numpy's ``dtype``, by the specification.
 
     Args:
         p: a number.

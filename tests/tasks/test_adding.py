@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from omegaconf import OmegaConf
+
+from skiprnn_plugin.tasks.adding import AddingConfig, AddingTask
 
 from ..command_line import train, validate
 
@@ -128,15 +131,50 @@ def test_resuming_equals_going_on(tmp_path, stop):
     assert same(parameters(tmp_path / "whole"), parameters(tmp_path / "halves"))
 
 
-def test_stops_once_solved_below_the_fraction(tmp_path):
-    # A range so wide around so easy a target that the untrained model's error counts as solved is not to be had:
-    # train instead, on two steps, where the sum of both values is learned at once.
+def test_training_data_depend_on_the_seed(tmp_path):
+    def targets(seed):
+        task = AddingTask(OmegaConf.create({**vars(AddingConfig()), "seed": seed}))
+        task.load_dataset("train")
+        task.load_dataset("valid")
+        return task.dataset("train").target, task.dataset("valid").target
+
+    (train1, valid1), (again, _), (train2, valid2) = (targets(seed) for seed in (1, 1, 2))
+    assert (train1 == again).all() and not (train1 == train2).any() and (valid1 == valid2).all()
+
+
+@pytest.mark.parametrize(
+    "fraction, limit, stops",
+    [(0.75, 0.75, True), (0.76, 0.75, False), (0.5, 0.0, False), (1.0, 1.0, True)],
+    ids=["at-the-limit", "above", "never", "as-soon-as-solved"],
+)
+@pytest.mark.parametrize("solved", [0.0, 1.0])
+def test_stop_rule(fraction, limit, stops, solved):
+    cfg = OmegaConf.create({
+        "task": {**vars(AddingConfig()), "seed": 1, "stop_update_fraction": limit},
+        "optimization": {"max_update": 1000, "stop_min_lr": -1.0},
+        "dataset": {"validate_interval": 10}, "checkpoint": {"save_interval": 10},
+    })  # fmt: skip
+    task = AddingTask(cfg.task)
+    task.post_validate(None, {"solved": solved, "update_fraction": fraction, "num_updates": 300}, None)
+    assert cfg.optimization.max_update == (300 if stops and solved else 1000)
+    assert (cfg.optimization.stop_min_lr == float("inf")) == bool(stops and solved)
+
+
+@pytest.mark.parametrize("interval", ["epoch", "updates"])
+def test_stops_once_solved_below_the_fraction(tmp_path, interval):
+    # On two steps the sum of both values is learned at once.
     options = ("--sequence-length", 2, "--lr", 0.01, "--hidden-size", 16, "--train-size", 3200, "--max-update", 2000)
-    stats = train(tmp_path, *options, "--log-interval", 1000, "--stop-update-fraction", 1)
-    assert [s["valid_solved"] for s in stats["valid"][:-2]] == [0] * (len(stats["valid"]) - 2)
-    solved = stats["valid"][-2]
-    assert solved["valid_solved"] == 1 and solved["valid_mse"] <= 1 / 600
-    assert stats["valid"][-1]["valid_num_updates"] == solved["valid_num_updates"] + 1 < 2000
+    options += ("--log-interval", 1000, "--stop-update-fraction", 1)
+    if interval == "updates":
+        options += ("--validate-interval-updates", 130, "--save-interval-updates", 130)
+    valid = train(tmp_path, *options)["valid"]
+    solved = next(s for s in valid if s["valid_solved"] == 1)
+    assert solved["valid_mse"] <= 1 / 600 and solved["valid_num_updates"] < 2000
+    # The end of an epoch ends it at once, with what was validated; the middle of one after another update.
+    after = [s["valid_num_updates"] - solved["valid_num_updates"] for s in valid[valid.index(solved) + 1 :]]
+    assert after == ([] if solved["valid_num_updates"] % 200 == 0 else [1])
+    stored = validate(tmp_path / "checkpoint_last.pt")["valid"][-1]
+    assert stored["valid_mse"] == pytest.approx(valid[-1]["valid_mse"], rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""A user's own task on ``SequenceTask``, with an ordinary fairseq dataset."""
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
+from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
+from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
+
+from fairseq.data import FairseqDataset  # isort: skip
+
+
+class Letters(FairseqDataset):
+    """Sequences of different lengths, as the README says: x, lengths, target."""
+
+    def __init__(self, size):
+        rng = np.random.default_rng(0)
+        self.sequences = [torch.from_numpy(rng.normal(size=(1 + i % 5, 3))).float() for i in range(size)]
+
+    def __getitem__(self, index):
+        return index
+
+    def __len__(self):
+        return len(self.sequences)
+
+    def num_tokens(self, index):
+        return len(self.sequences[index])
+
+    size = num_tokens
+
+    def collater(self, indices):
+        chosen = [self.sequences[index] for index in indices]
+        lengths = torch.tensor([len(sequence) for sequence in chosen])
+        x = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
+        return {"id": torch.tensor(indices), "net_input": {"x": x, "lengths": lengths}, "target": lengths % 2}
+
+
+class LettersTask(SequenceTask):
+    input_size = 3
+    output_size = 2
+
+    def load_dataset(self, split, **kwargs):
+        self.datasets[split] = Letters(37)
+
+
+@pytest.fixture
+def task():
+    task = LettersTask(OmegaConf.create({**vars(SequenceTaskConfig()), "seed": 1}))
+    task.load_dataset("valid")
+    return task
+
+
+@pytest.mark.parametrize("options", [{"max_sentences": 16}, {"max_tokens": 40}], ids=str)
+def test_every_sequence_is_in_a_batch_at_default_flags(task, options):
+    """fairseq's default multiple of 8 would leave 5 of the 37 out."""
+    iterator = task.get_batch_iterator(task.dataset("valid"), required_batch_size_multiple=8, **options)
+    batches = [batch["id"].tolist() for batch in iterator.next_epoch_itr(shuffle=False)]
+    assert sorted(index for batch in batches for index in batch) == list(range(37))
+    assert max(map(len, batches)) > 1
+
+
+def test_its_batches_are_all_that_the_criterion_needs(task):
+    model = SkipRNNModel.build_model(SkipRNNConfig(hidden_size=4), task)
+    criterion = CrossEntropyWithBudgetCriterion(task, cost_per_sample=0.1, budget="per_sample", target_updates=None)
+    sample = task.dataset("valid").collater(list(range(7)))
+    loss, size, log = task.valid_step(sample, model, criterion)
+    assert size == 7 and log["ntokens"] == log["steps"] == sample["net_input"]["lengths"].sum()
+    assert loss.isfinite() and log["updates"] <= log["steps"]
