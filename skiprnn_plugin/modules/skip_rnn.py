@@ -36,8 +36,9 @@ class SkipRNNBase(nn.Module):
         engine: see :func:`skiprnn_plugin.ops.skip_scan`.
 
     Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
-    and back (``strict=False``, or ``from_torch`` and ``to_torch``); beside them stand ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h``
-    and ``initial_c`` [num_layers, 1, H], and with layer norm ``norm_weight_l0``, ``norm_bias_l0``, ...
+    and back (with ``strict=False``, or by ``from_torch`` and ``to_torch``). Beside them stand ``update_weight``
+    [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h`` and ``initial_c`` [num_layers, 1, H], and with layer
+    norm ``norm_weight_l0``, ``norm_bias_l0``, ...
     """
 
     cell: str
