@@ -98,7 +98,7 @@ def from_authors(arrays: Mapping[str, Union[np.ndarray, Tensor]], **options) -> 
         ValueError: a variable is missing or has another shape (the message names it), or the variables are a stack of
             GRUs, whose upper layers read the network's input in the authors' program but not here.
     """
-    arrays = {name: torch.as_tensor(np.asarray(arrays[name])) for name in arrays if not name.endswith("json")}
+    arrays = {name: _as_tensor(arrays[name]) for name in arrays if not name.endswith("json")}
     prefixes = [""]
     if "l1_W_gates" in arrays:
         prefixes = [f"l{layer}_" for layer in range(1, len(arrays)) if f"l{layer}_W_gates" in arrays]
@@ -115,7 +115,13 @@ def from_authors(arrays: Mapping[str, Union[np.ndarray, Tensor]], **options) -> 
         values["update_weight"] = _take(arrays, "w_p", (hidden, 1)).T
         values["update_bias"] = _take(arrays, "b_p", (1,))
     weight = values["weight_ih_l0"]
-    options = {"gate": "w_p" in arrays, "dtype": weight.dtype, "num_layers": len(layers), **options}
+    options = {
+        "gate": "w_p" in arrays,
+        "dtype": weight.dtype,
+        "device": weight.device,
+        "num_layers": len(layers),
+        **options,
+    }
     if gru:
         options["reset_after"] = False
     skip = (SkipGRU if gru else SkipLSTM)(weight.shape[1], hidden, **options)
@@ -155,6 +161,10 @@ def _split(matrix: Tensor, bias: Tensor, hidden: int) -> Dict[str, Tensor]:
         "bias_ih": bias,
         "bias_hh": torch.zeros_like(bias),
     }
+
+
+def _as_tensor(array: Union[np.ndarray, Tensor]) -> Tensor:
+    return array if isinstance(array, Tensor) else torch.as_tensor(np.asarray(array))
 
 
 def _take(arrays: Dict[str, Tensor], name: str, shape: Tuple[Optional[int], ...]) -> Tensor:

@@ -90,8 +90,8 @@ def authors_arrays(case):
 
 @pytest.mark.parametrize("case", ["skip_lstm_f64", "skip_gru_f64", "basic_lstm_f64", "basic_gru_f64"])
 def test_from_the_authors_cells(case):
-    skip = from_authors(authors_arrays(case), engine="reference")
     golden = load(case)
+    skip = from_authors(authors_arrays(case), engine="reference").to(golden["x"].device)
     output, _, updates = skip(golden["x"][:1])
     assert skip.engine == "reference" and (skip.update_weight is None) == case.startswith("basic")
     assert_close(output, golden["h"][:1], "h")
@@ -107,7 +107,7 @@ def test_a_stack_of_the_authors_lstms():
     stacked["l2_W_gates"] = generator.normal(size=(14, 28))
     skip, lower = from_authors(stacked), from_authors(arrays)
     upper = from_authors({key[3:]: value for key, value in stacked.items() if key.startswith("l2_")})
-    x = load("skip_lstm_f64")["x"]
+    x = load("skip_lstm_f64")["x"].cpu()
     assert_close(skip(x)[0], upper(lower(x)[0])[0], "output")
 
 
