@@ -23,8 +23,8 @@ train() { # NAME MAX_UPDATE FLAG...
     grep -o '| valid | .*' "$runs/$1.log" | tail -n 1 | cut -c1-260 | sed "s/^/$1 /"
 }
 
-train float32 300 || status=1
-train fp16 100 --fp16 || status=1
-train float32 400 || status=1 # resumes
+train float32 150 || status=1
+train fp16 50 --fp16 || status=1
+train float32 200 || status=1 # resumes
 python3 -m skiprnn_plugin.cli.report "$runs/float32" "$runs/fp16" --json | grep -E 'mse|update_fraction|path' || status=1
 exit $status

@@ -107,7 +107,7 @@ def test_a_stack_of_the_authors_lstms():
     stacked["l2_W_gates"] = generator.normal(size=(14, 28))
     skip, lower = from_authors(stacked), from_authors(arrays)
     upper = from_authors({key[3:]: value for key, value in stacked.items() if key.startswith("l2_")})
-    x = load("skip_lstm_f64")["x"].cpu()
+    x = load("skip_lstm_f64")["x"].to(skip.initial_h.device)
     assert_close(skip(x)[0], upper(lower(x)[0])[0], "output")
 
 
