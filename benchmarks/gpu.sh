@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a CUDA device must show, in under five minutes: the tests of ops and modules on it, and the adding task trained,
+# What a CUDA device must show, in about five minutes: the tests of ops and modules on it, and the adding task trained,
 # evaluated and resumed on it, in float32 and in half precision. Needs the plugin's requirements and pytest.
 set -uo pipefail
 cd "$(dirname "$0")/.."

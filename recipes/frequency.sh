@@ -10,7 +10,7 @@
 # Rows that update at every step end once solved, the others at MAX_UPDATE: the samples used go on getting fewer after
 # the task is solved. Started again, it leaves finished runs alone and goes on with the others from their last
 # checkpoint (one every 3,000 updates).
-# With the reference engine 60,000 updates take one core about four hours, and twice that at 0.5 ms.
+# A run takes several times as long as one of adding.sh: its sequences are twice as long, at 0.5 ms four times.
 #
 # --quick trains Skip GRU, lambda=1e-4, on waves sampled every 1 ms, with one seed, for 1,600 updates (MAX_UPDATE), and
 # draws which samples it used. Its settings are NOT the paper's: the learning rate starts ten times higher and falls to

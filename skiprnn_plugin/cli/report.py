@@ -19,7 +19,7 @@ SPEED = ("wps", "wpb", "bsz")  # fairseq's; about the machine and the batches, n
 
 @dataclass
 class Group:
-    """The runs of one model, which differ in their seeds alone: a line of the report."""
+    """The runs of one row or label, a line of the report; a warning says where they differ in more than the seed."""
 
     label: str
     row: Optional[Row]

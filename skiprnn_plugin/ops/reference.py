@@ -10,6 +10,7 @@ Autograd then computes the gradients of the authors' program, rounding being the
 Every candidate is computed, skipped or not, so this engine saves no time.
 """
 
+from contextlib import nullcontext
 from typing import Optional, Sequence, Tuple, Type, Union
 
 import torch
@@ -89,8 +90,8 @@ def binarize(v: Tensor, threshold: Union[float, Tensor] = 0.5) -> Tensor:
 def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> Tensor:
     """sigmoid(w . q + b), [B], from the candidate states of all layers, computed in ``dtype``."""
     chosen = torch.cat([q[layer] for layer in gate.layers], -1)
-    weight, bias = gate.weight.to(dtype), gate.bias.to(dtype)
-    if torch.is_autocast_enabled(chosen.device.type):  # it would run the product in half precision
-        with torch.autocast(chosen.device.type, enabled=False):
-            return torch.sigmoid(linear(chosen.to(dtype), weight, bias)).squeeze(-1)
-    return torch.sigmoid(linear(chosen.to(dtype), weight, bias)).squeeze(-1)
+    device = chosen.device.type
+    # autocast would run the product in half precision
+    autocast = torch.is_autocast_enabled(device)
+    with torch.autocast(device, enabled=False) if autocast else nullcontext():
+        return torch.sigmoid(linear(chosen.to(dtype), gate.weight.to(dtype), gate.bias.to(dtype))).squeeze(-1)

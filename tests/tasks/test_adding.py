@@ -131,7 +131,7 @@ def test_resuming_equals_going_on(tmp_path, stop):
     assert same(parameters(tmp_path / "whole"), parameters(tmp_path / "halves"))
 
 
-def test_training_data_depend_on_the_seed(tmp_path):
+def test_training_data_depend_on_the_seed():
     def targets(seed):
         task = AddingTask(OmegaConf.create({**vars(AddingConfig()), "seed": seed}))
         task.load_dataset("train")
