@@ -1,21 +1,32 @@
 """From sums to the metrics that are logged. Means are ratios of sums, never means of means."""
 
 import math
-from typing import Any, Dict, Iterable
+from functools import partial
+from typing import Any, Dict, Iterable, Optional
 
 from fairseq.logging import metrics
 from torch import Tensor
 
 
-def update_sums(updates: Tensor, steps: Tensor, flops_per_update: int) -> Dict[str, Any]:
-    """Sums over a batch that :func:`log_updates` needs, from ``updates`` [B, T] and real ``steps`` [B]."""
-    count = updates.detach().sum(1).double()  # float32 cannot hold the sum of squares of long sequences
-    total = count.sum()
+def update_sums(count: Tensor, steps: Tensor, flops: Tensor, increment: Optional[Tensor]) -> Dict[str, Any]:
+    """Sums over a batch that :func:`log_updates` needs.
+
+    Args:
+        count: updates of each sequence, [B].
+        steps: its real steps, [B].
+        flops: its multiply-accumulates, [B].
+        increment: the update probabilities that the gates set last, any shape; None without a gate.
+    """
+    count = count.detach().double()  # float32 cannot hold the sum of squares of long sequences
+    increment = count.new_empty(0) if increment is None else increment.detach().double()
     return {
-        "updates": total,
+        "updates": count.sum(),
         "updates_squared": count.square().sum(),
         "steps": steps.sum(),
-        "flops": total * flops_per_update,
+        "flops": flops.detach().double().sum(),
+        "increments": increment.numel(),
+        "increment": increment.sum(),
+        "increment_squared": increment.square().sum(),
     }
 
 
@@ -37,14 +48,21 @@ def log_mean(name: str, totals: Dict[str, float], numerator: str, denominator: s
 
 def log_updates(totals: Dict[str, float]) -> None:
     """Log ``updates`` and ``updates_std`` (mean and standard deviation over sequences of sum_t u_t),
-    ``update_fraction`` (of all real steps) and ``flops`` (mean per sequence, by the paper's count)."""
-    log_mean("updates", totals, "updates", "nsentences")
-    log_mean("_updates_squared", totals, "updates_squared", "nsentences")  # names with a _ are not shown
+    ``update_fraction`` (of all real steps), ``flops`` (mean per sequence, by the paper's count), and ``increment`` and
+    ``increment_std``, the same of the update probability at the end of a sequence: stuck near 0 or 1 with no spread,
+    the gate has saturated."""
+    _log_mean_and_std("updates", totals, "updates", "nsentences")
     log_mean("update_fraction", totals, "updates", "steps")
     log_mean("flops", totals, "flops", "nsentences", priority=30)
-    if totals.get("nsentences", 0) > 0:
-        metrics.log_derived("updates_std", _updates_std, priority=21)
+    _log_mean_and_std("increment", totals, "increment", "increments")
 
 
-def _updates_std(meters) -> float:
-    return math.sqrt(max(meters["_updates_squared"].avg - meters["updates"].avg ** 2, 0.0))
+def _log_mean_and_std(name: str, totals: Dict[str, float], numerator: str, denominator: str) -> None:
+    log_mean(name, totals, numerator, denominator)
+    log_mean(f"_{name}_squared", totals, f"{numerator}_squared", denominator)  # names with a _ are not shown
+    if totals.get(denominator, 0.0) > 0:
+        metrics.log_derived(f"{name}_std", partial(_std, name), priority=21)
+
+
+def _std(name: str, meters) -> float:
+    return math.sqrt(max(meters[f"_{name}_squared"].avg - meters[name].avg ** 2, 0.0))

@@ -9,6 +9,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from skiprnn_plugin.criterions.budget import BudgetConfig
+from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
@@ -17,7 +18,12 @@ from .command_line import PLUGIN, run
 
 CONFIG = PLUGIN / "config"
 TASKS = {"adding": AddingConfig, "frequency_discrimination": FrequencyDiscriminationConfig}
-DATACLASSES = {"task": TASKS, "model": SkipRNNConfig, "criterion": BudgetConfig}
+CRITERIONS = {
+    "mse_with_budget": BudgetConfig,
+    "cross_entropy_with_budget": BudgetConfig,
+    "with_budget": WithBudgetConfig,
+}
+DATACLASSES = {"task": TASKS, "model": SkipRNNConfig, "criterion": CRITERIONS}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
 PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
@@ -38,7 +44,7 @@ def test_file_is_complete(file):
     """All options, at the defaults of the command line."""
     group, name = file.parent.name, file.stem
     values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
-    dataclass = TASKS[name] if group == "task" else DATACLASSES[group]
+    dataclass = SkipRNNConfig if group == "model" else DATACLASSES[group][name]
     expected = {each.name: each.default for each in dataclasses.fields(dataclass)}
     expected["_name"] = "skip_rnn" if group == "model" else name
     if group == "model":

@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import metrics
+from .cost import Cost
 
 BUDGETS = ("per_sample", "l1", "l2")
 
@@ -17,6 +18,9 @@ BUDGETS = ("per_sample", "l1", "l2")
 @dataclass
 class BudgetConfig(FairseqDataclass):
     cost_per_sample: float = field(default=0.0, metadata={"help": "the paper's lambda: weight of the budget"})
+    cost_warmup_updates: int = field(
+        default=0, metadata={"help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates"}
+    )
     budget: str = field(
         default="per_sample",
         metadata={
@@ -27,20 +31,31 @@ class BudgetConfig(FairseqDataclass):
     target_updates: Optional[float] = field(
         default=None, metadata={"help": "updates per sequence to aim at (budgets l1 and l2)"}
     )
+    target_fraction: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "fraction of the samples to use: lambda is adjusted towards it, from --cost-per-sample on "
+            "(budget per_sample)"
+        },
+    )
 
 
-class BudgetCriterion(FairseqCriterion):
-    """Mean over sequences of task loss + budget, with budget = lambda sum_t u_t, lambda |sum_t u_t - target| or
-    lambda (sum_t u_t - target)^2.
+class Budget(nn.Module):
+    """What sequences pay: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
 
-    A subclass computes the task loss. fairseq divides the returned sum by the sample size, the number of sequences,
-    over all workers and accumulated batches, so the mean is exact however they are cut.
+    Raises:
+        ValueError: an option out of its range; the message names it.
     """
 
-    def __init__(self, task, cost_per_sample: float, budget: str, target_updates: Optional[float]):
-        super().__init__(task)
-        if not (math.isfinite(cost_per_sample) and cost_per_sample >= 0):
-            raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
+    def __init__(
+        self,
+        cost_per_sample: float,
+        cost_warmup_updates: int,
+        budget: str,
+        target_updates: Optional[float],
+        target_fraction: Optional[float],
+    ):
+        super().__init__()
         if budget not in BUDGETS:
             raise ValueError(f"--budget: expected one of {', '.join(BUDGETS)}, got {budget!r}")
         if (target_updates is None) != (budget == "per_sample"):
@@ -48,9 +63,59 @@ class BudgetCriterion(FairseqCriterion):
             raise ValueError(f"--target-updates: --budget {budget} takes {need} target, got {target_updates}")
         if target_updates is not None and not (math.isfinite(target_updates) and target_updates >= 0):
             raise ValueError(f"--target-updates: expected a number of at least 0, got {target_updates}")
-        self.cost_per_sample = cost_per_sample
-        self.budget = budget
+        if target_fraction is not None and budget != "per_sample":
+            raise ValueError(f"--target-fraction: goes with --budget per_sample alone, got --budget {budget}")
+        self.kind = budget
         self.target_updates = target_updates
+        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
+
+    def forward(self, count: Tensor) -> Tensor:
+        """The loss, [B], of sequences with ``count`` updates, [B], float32 or wider."""
+        if self.kind == "l1":
+            count = (count - self.target_updates).abs()
+        elif self.kind == "l2":
+            count = (count - self.target_updates).square()
+        return self.cost.value * count
+
+    def sums(self, budget_loss: Tensor) -> Dict[str, Any]:
+        """What :meth:`log` needs, from the losses of a batch's sequences, [B]."""
+        return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.value * budget_loss.numel()}
+
+    def log(self, totals: Dict[str, float]) -> None:
+        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update."""
+        metrics.log_updates(totals)
+        metrics.log_mean("budget_loss", totals, "budget_loss", "nsentences", priority=10)
+        if not self.cost.is_constant:
+            metrics.log_mean("cost_per_sample", totals, "cost", "nsentences", priority=22)
+            if self.training and totals.get("steps", 0.0) > 0:
+                self.cost.step(totals["updates"] / totals["steps"])
+
+
+class BudgetCriterion(FairseqCriterion):
+    """Mean over sequences of task loss + budget.
+
+    A subclass computes the task loss. fairseq divides the returned sum by the sample size, the number of sequences,
+    over all workers and accumulated batches, so the mean is exact however they are cut.
+    """
+
+    own_budget: Budget
+
+    def __init__(self, task, cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction):
+        super().__init__(task)
+        self.budget = Budget(cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """fairseq's constructor. fairseq reduces the metrics of all workers on the CLASS, where lambda's controller,
+        which needs them, belongs to one criterion: so each criterion is the only one of a class of its own."""
+        own = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
+        criterion = super(BudgetCriterion, own).build_criterion(cfg, task)
+        own.own_budget = criterion.budget
+        return criterion
+
+    def load_state_dict(self, state_dict, strict=True):
+        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
+        return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Loss of each sequence, float32 [B], and the sums to log beside it."""
@@ -60,7 +125,8 @@ class BudgetCriterion(FairseqCriterion):
         """Returns the summed loss, the number of sequences and the sums that ``reduce_metrics`` needs."""
         net_output = model(**sample["net_input"])
         task_loss, logged = self.task_loss(model, net_output, sample)
-        budget_loss = self.budget_loss(net_output.updates)
+        count = net_output.updates.sum(1)
+        budget_loss = self.budget(count)
         loss = task_loss + budget_loss
         if reduce:
             loss = loss.sum()
@@ -68,30 +134,21 @@ class BudgetCriterion(FairseqCriterion):
         logging_output = {
             "loss": loss.detach().sum(),
             "task_loss": task_loss.detach().sum(),
-            "budget_loss": budget_loss.detach().sum(),
             "nsentences": sample_size,
             "ntokens": net_output.steps.sum(),
             "sample_size": sample_size,
-            **metrics.update_sums(net_output.updates, net_output.steps, net_output.flops_per_update),
+            **self.budget.sums(budget_loss),
+            **metrics.update_sums(count, net_output.steps, count * net_output.flops_per_update, net_output.increment),
             **logged,
         }
         return loss, sample_size, logging_output
 
-    def budget_loss(self, updates: Tensor) -> Tensor:
-        """What each sequence pays, float32 or wider, [B], from its updates [B, T]."""
-        count = updates.sum(1)
-        if self.budget == "l1":
-            count = (count - self.target_updates).abs()
-        elif self.budget == "l2":
-            count = (count - self.target_updates).square()
-        return self.cost_per_sample * count
-
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
         totals = metrics.add_up(logging_outputs)
-        for name in ("loss", "task_loss", "budget_loss"):
-            metrics.log_mean(name, totals, name, "sample_size", priority=0 if name == "loss" else 10)
-        metrics.log_updates(totals)
+        metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
+        metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
+        cls.own_budget.log(totals)
         cls.log_task_metric(totals)
 
     @classmethod

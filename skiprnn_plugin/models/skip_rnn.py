@@ -55,12 +55,14 @@ class SkipRNNOutput(NamedTuple):
             direction after the other, [B, 2 T].
         steps: real steps of each sequence, [B]; of a bidirectional model those of both directions.
         flops_per_update: multiply-accumulates of one update, by the paper's count.
+        increment: the update probability that each gate set last, [B] or [2, B]; None without a learned gate.
     """
 
     prediction: Tensor
     updates: Tensor
     steps: Tensor
     flops_per_update: int
+    increment: Optional[Tensor] = None
 
 
 @register_model("skip_rnn", dataclass=SkipRNNConfig)
@@ -81,12 +83,13 @@ class SkipRNNModel(BaseFairseqModel):
         if not 0 <= cfg.skip_prob <= 1:
             raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
-        self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
+        self.has_gate = cfg.update_rule == "learned"
+        self.draws_updates = self.has_gate and cfg.binarize == "bernoulli"
         options = {
             "num_layers": cfg.num_layers,
             "dropout": cfg.dropout,
             "bidirectional": cfg.bidirectional,
-            "gate": cfg.update_rule == "learned",
+            "gate": self.has_gate,
             "binarize": cfg.binarize,
             "update_bias": cfg.update_bias,
             "gate_layers": cfg.gate_layers,
@@ -124,12 +127,16 @@ class SkipRNNModel(BaseFairseqModel):
             schedule = self._draw(x, seeds) >= self.skip_prob
         elif self.draws_updates:
             noise = self._draw(x, seeds)
-        last, _, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
+        last, state, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
         if self.num_directions == 2:
             updates = updates.transpose(0, 1).flatten(1)
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
-            self.head(self.dropout(last)), updates, self.num_directions * lengths, self.rnn.flops_per_update
+            self.head(self.dropout(last)),
+            updates,
+            self.num_directions * lengths,
+            self.rnn.flops_per_update,
+            state.p if self.has_gate else None,
         )
 
     def _draw(self, x: Tensor, seeds: Optional[Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin import metrics as plugin_metrics
+from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
 from skiprnn_plugin.criterions.mse_with_budget import MSEWithBudgetCriterion
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel, SkipRNNOutput
@@ -31,8 +32,7 @@ def sample(target):
 
 
 def build(kind, **options):
-    options = {"cost_per_sample": 0.0, "budget": "per_sample", "target_updates": None, **options}
-    return CRITERIONS[kind](SimpleNamespace(), **options)
+    return CRITERIONS[kind].build_criterion(BudgetConfig(**options), SimpleNamespace())
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,11 @@ def test_logged_metrics_do_not_depend_on_the_cut_into_batches(kind):
     updates = updates * (torch.arange(6) < steps.unsqueeze(1))
     prediction = torch.randn(7, 1 if kind == "mse" else 3)
     target = torch.randn(7) if kind == "mse" else torch.randint(3, (7,))
+    increment = torch.rand(2, 7)  # of two directions
     criterion = build(kind, cost_per_sample=0.25)
 
     def log(rows):
-        output = SkipRNNOutput(prediction[rows], updates[rows], steps[rows], flops_per_update=10)
+        output = SkipRNNOutput(prediction[rows], updates[rows], steps[rows], 10, increment[:, rows])
         model = model_output(prediction[rows])
         call = lambda x: output  # noqa: E731
         call.get_normalized_probs = model.get_normalized_probs
@@ -104,6 +105,8 @@ def test_logged_metrics_do_not_depend_on_the_cut_into_batches(kind):
     assert whole["updates"] == pytest.approx(float(count.mean()))
     assert whole["updates_std"] == pytest.approx(float(count.std(unbiased=False)))
     assert whole["update_fraction"] == pytest.approx(float(count.sum() / steps.sum()))
+    assert whole["increment"] == pytest.approx(float(increment.mean()))
+    assert whole["increment_std"] == pytest.approx(float(increment.std(unbiased=False)))
     assert whole["flops"] == pytest.approx(10 * float(count.mean()))
     if kind == "mse":
         assert whole["mse"] == pytest.approx(float((prediction[:, 0] - target).square().mean()))
@@ -113,6 +116,13 @@ def test_logged_metrics_do_not_depend_on_the_cut_into_batches(kind):
         assert whole["task_loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(prediction, target)))
     assert whole["loss"] == pytest.approx(whole["task_loss"] + whole["budget_loss"])
     assert whole["budget_loss"] == pytest.approx(0.25 * whole["updates"])
+
+
+def test_without_a_gate_no_increment_is_logged():
+    criterion = build("mse")
+    logged = log_values(criterion, [[criterion(model_output(torch.ones(3, 1)), sample(torch.zeros(3)))[2]]])
+    assert "updates" in logged and "updates_std" in logged
+    assert not {name for name in logged if "increment" in name}
 
 
 def test_nothing_to_count_logs_nothing():
@@ -129,6 +139,14 @@ def test_nothing_to_count_logs_nothing():
         ({"budget": "l1"}, "--target-updates.*l1 takes a target, got None"),
         ({"target_updates": 5.0}, "--target-updates.*per_sample takes no target, got 5.0"),
         ({"budget": "l2", "target_updates": -1.0}, "--target-updates.*-1.0"),
+        ({"cost_warmup_updates": -1}, "--cost-warmup-updates.*-1"),
+        ({"target_fraction": 1.5, "cost_per_sample": 1.0}, "--target-fraction.*1.5"),
+        ({"target_fraction": math.nan, "cost_per_sample": 1.0}, "--target-fraction.*nan"),
+        ({"target_fraction": 0.5}, "--cost-per-sample.*above 0"),
+        (
+            {"target_fraction": 0.5, "cost_per_sample": 1.0, "budget": "l1", "target_updates": 2.0},
+            "--target-fraction.*l1",
+        ),
     ],
 )
 def test_bad_options(options, message):

@@ -39,6 +39,8 @@ def losses(stats, tag="train_inner"):
 def test_trains_validates_and_logs_the_metrics(tmp_path, options):
     stats = train(tmp_path, *options)
     names = {"loss", "task_loss", "budget_loss", "mse", "solved", "updates", "updates_std", "update_fraction", "flops"}
+    if "random_skip" not in " ".join(options) and "full" not in " ".join(options):
+        names |= {"increment", "increment_std"}
     assert names <= set(stats["train_inner"][-1])
     valid = stats["valid"][-1]
     assert {f"valid_{name}" for name in names} <= set(valid)

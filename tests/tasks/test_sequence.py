@@ -5,6 +5,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
@@ -63,7 +64,7 @@ def test_every_sequence_is_in_a_batch_at_default_flags(task, options):
 
 def test_its_batches_are_all_that_the_criterion_needs(task):
     model = SkipRNNModel.build_model(SkipRNNConfig(hidden_size=4), task)
-    criterion = CrossEntropyWithBudgetCriterion(task, cost_per_sample=0.1, budget="per_sample", target_updates=None)
+    criterion = CrossEntropyWithBudgetCriterion.build_criterion(BudgetConfig(cost_per_sample=0.1), task)
     sample = task.dataset("valid").collater(list(range(7)))
     loss, size, log = task.valid_step(sample, model, criterion)
     assert size == 7 and log["ntokens"] == log["steps"] == sample["net_input"]["lengths"].sum()

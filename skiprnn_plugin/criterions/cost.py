@@ -1,0 +1,79 @@
+"""What one update costs in the loss, lambda: a constant, a warm-up to it, or a controller that looks for it."""
+
+import math
+from typing import Any, Dict, Optional
+
+import torch
+from torch import nn
+
+# The controller: ln(lambda / --cost-per-sample) = PROPORTIONAL e + INTEGRAL (sum of e over updates), where e is how far
+# the update fraction lies above the target, as a part of how far it can (from -1, nothing is used, to 1, all is),
+# smoothed over about 1 / (1 - SMOOTHING) updates. In logarithms, as no one knows beforehand which power of ten a task
+# needs. The proportional part answers at once and so damps the oscillation of the other, which alone takes away what
+# is left of the error.
+PROPORTIONAL = 4.0
+INTEGRAL = 0.01
+SMOOTHING = 0.9
+RANGE = math.log(1e4)  # how far lambda goes from --cost-per-sample, either way; so the sum cannot run away
+
+
+class Cost(nn.Module):
+    """Lambda, update by update.
+
+    Args:
+        cost_per_sample: lambda, or with a target what the controller starts from.
+        warmup_updates: updates over which it rises from 0, linearly; the controller begins after them.
+        target_fraction: the update fraction that the controller adjusts lambda towards; None for no controller.
+
+    Raises:
+        ValueError: an argument out of its range; the message names the option.
+    """
+
+    def __init__(self, cost_per_sample: float, warmup_updates: int = 0, target_fraction: Optional[float] = None):
+        super().__init__()
+        if not (math.isfinite(cost_per_sample) and cost_per_sample >= 0):
+            raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
+        if warmup_updates < 0:
+            raise ValueError(f"--cost-warmup-updates: expected at least 0, got {warmup_updates}")
+        if target_fraction is not None:
+            if not 0 < target_fraction < 1:
+                raise ValueError(f"--target-fraction: expected a fraction between 0 and 1, got {target_fraction}")
+            if cost_per_sample == 0:
+                raise ValueError("--cost-per-sample: --target-fraction starts from it and needs it above 0, got 0")
+        self.cost_per_sample = cost_per_sample
+        self.warmup_updates = warmup_updates
+        self.target_fraction = target_fraction
+        self.num_updates = 0
+        self.error: Optional[float] = None
+        self.integral = 0.0
+        if not self.is_constant:
+            # Empty: fairseq saves a criterion's state in its checkpoints only if it has parameters.
+            self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.warmup_updates == 0 and self.target_fraction is None
+
+    @property
+    def value(self) -> float:
+        """Lambda in the next update."""
+        if self.num_updates < self.warmup_updates:
+            return self.cost_per_sample * self.num_updates / self.warmup_updates
+        exponent = 0.0 if self.error is None else PROPORTIONAL * self.error + self.integral
+        return self.cost_per_sample * math.exp(min(max(exponent, -RANGE), RANGE))
+
+    def step(self, update_fraction: float) -> None:
+        """Take in an update that has been made: the fraction of all its steps, on all workers, that were used."""
+        self.num_updates += 1
+        if self.target_fraction is None or self.num_updates < self.warmup_updates:
+            return
+        error = update_fraction - self.target_fraction
+        error /= 1 - self.target_fraction if error > 0 else self.target_fraction
+        self.error = error if self.error is None else SMOOTHING * self.error + (1 - SMOOTHING) * error
+        self.integral = min(max(self.integral + INTEGRAL * self.error, -RANGE), RANGE)
+
+    def get_extra_state(self) -> Dict[str, Any]:
+        return {"num_updates": self.num_updates, "error": self.error, "integral": self.integral}
+
+    def set_extra_state(self, state: Dict[str, Any]) -> None:
+        self.num_updates, self.error, self.integral = state["num_updates"], state["error"], state["integral"]

@@ -1,0 +1,198 @@
+"""Any fairseq criterion + budget, for models that have Skip RNN modules anywhere inside."""
+
+import argparse
+import json
+import sys
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Type
+
+import torch
+import yaml
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY, FairseqCriterion, register_criterion
+from fairseq.criterions import build_criterion as build_registered
+from fairseq.dataclass.utils import _set_legacy_defaults
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor
+
+from .. import metrics
+from .budget import Budget, BudgetConfig, BudgetCriterion
+from .listening import Call, listen
+
+PREFIX = "with_budget."  # of our names in the base criterion's logging output
+
+
+@dataclass
+class WithBudgetConfig(BudgetConfig):
+    base_criterion: str = field(
+        default=MISSING, metadata={"help": "the criterion to add the budget to; its own options stand beside this one"}
+    )
+    base_options: Any = field(
+        default=None,
+        metadata={"help": "its options as YAML, as in '{label_smoothing: 0.1}' (or as flags of their own)"},
+    )
+
+
+@register_criterion("with_budget", dataclass=WithBudgetConfig)
+class WithBudgetCriterion(FairseqCriterion):
+    """The base criterion's loss + the mean over sequences of the budget.
+
+    Lambda means the same as in the other criterions, whether the base criterion takes its mean over tokens or over
+    sentences:
+    fairseq divides the returned sum by the sample size. So the budget's mean over a batch's sequences is multiplied by
+    the batch's sample size; over several batches, each then weighs by its sample size, as the base criterion's loss
+    does.
+
+    It logs what the base criterion logs (its ``loss`` too, in its unit and without the budget), and ``task_loss`` (as
+    trained on, per sample), ``budget_loss`` and the updates, which it hears from the model's Skip RNN modules.
+    """
+
+    base_class: Type[FairseqCriterion]
+    own_budget: Budget
+
+    def __init__(self, task, base: FairseqCriterion, budget: Budget):
+        super().__init__(task)
+        self.base = base
+        self.budget = budget
+
+    @classmethod
+    def add_args(cls, parser):
+        """Options of this criterion, and those of the base criterion that the command line names."""
+        super().add_args(parser)
+        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        finder.add_argument("--base-criterion")
+        name = finder.parse_known_args(sys.argv[1:])[0].base_criterion
+        if name in CRITERION_REGISTRY and name != "with_budget":
+            add_collected_args(parser, CRITERION_REGISTRY[name])
+
+    @classmethod
+    def build_criterion(cls, cfg, task):
+        """fairseq's constructor; each criterion is the only one of its class, as in :class:`BudgetCriterion`."""
+        base = build_base(cfg, task)
+        options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
+        budget = Budget(*(getattr(cfg, name) for name in options))
+        own = {"base_class": type(base), "own_budget": budget, "__doc__": cls.__doc__, "__module__": cls.__module__}
+        return type(f"{type(base).__name__}WithBudget", (cls,), own)(task, base, budget)
+
+    load_state_dict = BudgetCriterion.load_state_dict
+
+    def forward(self, model, sample, reduce=True):
+        """Returns what the base criterion does, with the budget in the loss and our sums beside its own."""
+        with listen(model) as calls:
+            loss, sample_size, logging_output = self.base(model, sample, reduce=reduce)
+        if not calls:
+            raise ValueError("--criterion with_budget: expected a model that runs Skip RNN modules, got none that ran")
+        sequences = int(logging_output.get("nsentences", sample.get("nsentences", len(calls[0].count))))
+        count = sum(per_sequence(call.count, sequences) for call in calls)
+        flops = sum(per_sequence(call.count.detach() * call.module.flops_per_update, sequences) for call in calls)
+        steps = sum(per_sequence(call.steps, sequences) for call in calls)
+        paid = self.budget(count)
+        budget_loss = paid.sum() * sample_size / max(sequences, 1)
+        sums = {
+            "task_loss": loss.detach().sum(),
+            "sample_size": sample_size,
+            "nsentences": sequences,
+            **self.budget.sums(paid),
+            **metrics.update_sums(count, steps, flops, increments(calls)),
+        }
+        # without reduction, as much on every element
+        loss = loss + (budget_loss if reduce else budget_loss / max(loss.numel(), 1))
+        return loss, sample_size, {**logging_output, **{PREFIX + name: value for name, value in sums.items()}}
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        cls.base_class.reduce_metrics(logging_outputs)
+        ours = [
+            {name[len(PREFIX) :]: value for name, value in output.items() if name.startswith(PREFIX)}
+            for output in logging_outputs
+        ]
+        totals = metrics.add_up(ours)
+        metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
+        cls.own_budget.log(totals)
+
+    def logging_outputs_can_be_summed(self) -> bool:
+        return self.base.logging_outputs_can_be_summed()
+
+
+def per_sequence(values: Tensor, sequences: int) -> Tensor:
+    """Sums over the rows of each sequence, [sequences], from one value per row, [B].
+
+    Rows of one sequence stand side by side (as segments of it do). Where there is no telling which belong together,
+    every sequence gets an equal share.
+    """
+    if sequences > 0 and len(values) % sequences == 0:
+        return values.view(sequences, -1).sum(1)
+    return (values.sum() / max(sequences, 1)).expand(sequences)
+
+
+def increments(calls: List[Call]):
+    """The update probabilities that all gates set last, one dimension; None without a gate."""
+    found = [call.increment.flatten() for call in calls if call.increment is not None]
+    return torch.cat(found) if found else None
+
+
+class Collected(argparse.Action):
+    """A flag of the base criterion, given on the command line: goes into ``--base-options``."""
+
+    def __init__(self, action: argparse.Action):
+        names = ("option_strings", "dest", "nargs", "const", "type", "choices", "help", "metavar")
+        super().__init__(**{name: getattr(action, name) for name in names}, default=argparse.SUPPRESS)
+        self.action = action
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        given = Namespace()
+        self.action(parser, given, values, option_string)
+        namespace.base_options = json.dumps({**parse_options(namespace.base_options), **vars(given)})
+
+
+def add_collected_args(parser, criterion: Type[FairseqCriterion]) -> None:
+    """Add a criterion's flags, but those that the parser has already, which are fairseq's common ones."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    criterion.add_args(own)
+    for action in own._actions:
+        if action.option_strings and not set(action.option_strings) & set(parser._option_string_actions):
+            parser._add_action(Collected(action))
+
+
+def parse_options(options: Any) -> Dict[str, Any]:
+    """``--base-options`` as a dictionary, from YAML text, a configuration node or nothing."""
+    try:
+        parsed = yaml.safe_load(options) if isinstance(options, str) else options
+    except yaml.YAMLError:
+        parsed = options
+    parsed = OmegaConf.to_container(parsed) if isinstance(parsed, DictConfig) else parsed
+    if not isinstance(parsed, (dict, type(None))):
+        raise ValueError(f"--base-options: expected YAML as in '{{label_smoothing: 0.1}}', got {options!r}")
+    return parsed or {}
+
+
+def build_base(cfg, task) -> FairseqCriterion:
+    """The base criterion with its options, which see the rest of the run's configuration as those of a run's own do."""
+    name = cfg.base_criterion
+    if name not in CRITERION_REGISTRY:
+        known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
+        raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")
+    if issubclass(CRITERION_REGISTRY[name], (BudgetCriterion, WithBudgetCriterion)):
+        raise ValueError(f"--base-criterion: expected a criterion without a budget of its own, got {name!r}")
+    options = parse_options(cfg.base_options)
+    root = cfg._get_root() if isinstance(cfg, DictConfig) else None
+    if name not in CRITERION_DATACLASS_REGISTRY:
+        return build_registered(legacy_options(name, options, root), task)
+    node = OmegaConf.create({"_name": name, **options})
+    if root is not None:
+        node._set_parent(root)
+    try:
+        return build_registered(node, task)
+    except OmegaConfBaseException as error:
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"--base-options: got {options} for criterion {name!r}: {reason}") from error
+
+
+def legacy_options(name: str, options: Dict[str, Any], root) -> Namespace:
+    """For criterions older than fairseq's dataclasses: all options of the run in one namespace."""
+    parts = [] if root is None else [part for part in root.values() if isinstance(part, DictConfig)]
+    flat = {key: value for part in parts for key, value in part.items()}
+    args = Namespace(**{**flat, **options, "criterion": name})
+    _set_legacy_defaults(args, CRITERION_REGISTRY[name])
+    return args
