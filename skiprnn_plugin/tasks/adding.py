@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
+from ..criterions.budget import BudgetCriterion
 from ..data.adding import AddingDataset, target_variance
 from .synthetic import SyntheticTask, SyntheticTaskConfig
 
@@ -38,4 +39,5 @@ class AddingTask(SyntheticTask):
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
         limit = target_variance(self.cfg.min_value, self.cfg.max_value) / 100
-        metrics.log_derived("solved", lambda meters: float("mse" in meters and meters["mse"].avg <= limit))
+        if isinstance(criterion, BudgetCriterion):
+            metrics.log_derived("solved", lambda meters: float("mse" in meters and meters["mse"].avg <= limit))

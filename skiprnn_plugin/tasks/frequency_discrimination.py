@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
+from ..criterions.budget import BudgetCriterion
 from ..data.frequency import TARGET_PERIODS, FrequencyDataset
 from .synthetic import SyntheticTask, SyntheticTaskConfig
 
@@ -60,6 +61,7 @@ class FrequencyDiscriminationTask(SyntheticTask):
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
-        metrics.log_derived(
-            "solved", lambda meters: float("accuracy" in meters and meters["accuracy"].avg > SOLVED_ACCURACY)
-        )
+        if isinstance(criterion, BudgetCriterion):  # another's accuracy may be in per cent
+            metrics.log_derived(
+                "solved", lambda meters: float("accuracy" in meters and meters["accuracy"].avg > SOLVED_ACCURACY)
+            )

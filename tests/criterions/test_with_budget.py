@@ -1,0 +1,278 @@
+"""``with_budget`` around other criterions."""
+
+import argparse
+from types import SimpleNamespace
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin.criterions.listening import listen
+from skiprnn_plugin.criterions.with_budget import WithBudgetConfig, WithBudgetCriterion, parse_options, per_sequence
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+
+from ..command_line import train, validate
+from .test_budget import log_values
+
+from fairseq.criterions import FairseqCriterion, LegacyFairseqCriterion, register_criterion  # isort: skip
+
+
+class Tagger(nn.Module):
+    """A label for every step."""
+
+    def __init__(self, checkpointing=None, **options):
+        super().__init__()
+        torch.manual_seed(0)
+        self.rnn = SkipGRU(3, 5, **{"update_bias": -1.0, **options})
+        self.head = nn.Linear(10 if self.rnn.bidirectional else 5, 2)
+        self.checkpointing = checkpointing
+
+    def forward(self, x, **options):
+        if self.checkpointing is None:
+            output = self.rnn(x, **options)[0]
+        else:
+            output = checkpoint(self.rnn, x, use_reentrant=self.checkpointing == "reentrant")[0]
+        return self.head(output)
+
+
+@register_criterion("squares_for_tests")
+class Squares(FairseqCriterion):
+    """Sum of squares, over as many samples as it is told. Not summable, and it logs something that is no number."""
+
+    def __init__(self, task):
+        super().__init__(task)
+
+    def forward(self, model, sample, reduce=True):
+        loss = model(**sample["net_input"]).square()
+        log = {"loss": loss.detach().sum(), "nsentences": sample["nsentences"], "note": "text"}
+        return loss.sum() if reduce else loss, sample["size"], log
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        from fairseq.logging import metrics
+
+        metrics.log_scalar("loss", sum(float(log["loss"]) for log in logging_outputs))
+
+
+@register_criterion("legacy_for_tests")
+class Legacy(LegacyFairseqCriterion):
+    @staticmethod
+    def add_args(parser):
+        parser.add_argument("--power", type=int, default=2)
+        parser.add_argument("--strength", type=float, default=0.5)
+
+
+def build(base="squares_for_tests", **options):
+    cfg = OmegaConf.structured(WithBudgetConfig(base_criterion=base, **options))
+    return WithBudgetCriterion.build_criterion(cfg, SimpleNamespace())
+
+
+def sample(size=4, x=None, **options):
+    x = torch.randn(4, 6, 3, generator=torch.Generator().manual_seed(1)) if x is None else x
+    return {"net_input": {"x": x, **options}, "nsentences": 4, "size": size}
+
+
+@pytest.mark.parametrize("size", [4, 24, torch.tensor(24.0)], ids=["sentences", "tokens", "tensor"])
+@pytest.mark.parametrize("budget", [{}, {"budget": "l1", "target_updates": 2.0}], ids=["per_sample", "l1"])
+def test_lambda_does_not_depend_on_the_sample_size(size, budget):
+    """Loss / sample size, which is what fairseq minimises, is the base loss's mean + lambda times the mean updates."""
+    model, criterion = Tagger(), build(cost_per_sample=0.25, **budget)
+    loss, sample_size, log = criterion(model, sample(size))
+    assert sample_size is size
+    count = model.rnn(sample()["net_input"]["x"])[2].sum(1)
+    assert 1 < count.mean() < 6
+    paid = count if not budget else (count - 2).abs()
+    base = model(sample()["net_input"]["x"]).square().sum()
+    expected = base / float(size) + 0.25 * paid.mean()
+    torch.testing.assert_close(loss / float(size), expected)
+    got, wanted = (torch.autograd.grad(each, list(model.parameters())) for each in (loss / float(size), expected))
+    torch.testing.assert_close(got, wanted)
+    logged = log_values(criterion, [[log]])
+    base = base.detach()
+    assert logged["loss"] == pytest.approx(float(base)) and logged["task_loss"] == pytest.approx(float(base / size))
+    assert logged["budget_loss"] == pytest.approx(0.25 * float(paid.mean()))
+    assert logged["updates"] == pytest.approx(float(count.mean()))
+    assert logged["updates_std"] == pytest.approx(float(count.std(unbiased=False)))
+    assert logged["update_fraction"] == pytest.approx(float(count.mean()) / 6)
+    assert logged["flops"] == pytest.approx(3 * 5 * 8 * float(count.mean()))
+    assert 0 < logged["increment"] < 1
+
+
+def test_without_reduction_the_sum_is_the_same():
+    model, criterion = Tagger(), build(cost_per_sample=0.25)
+    each = criterion(model, sample(), reduce=False)[0]
+    assert each.shape == (4, 6, 2)
+    torch.testing.assert_close(each.sum(), criterion(model, sample())[0])
+
+
+def hooks(model):
+    return sum(len(module._forward_hooks) for module in model.modules())
+
+
+def test_hooks_live_during_the_call_alone():
+    model = Tagger()
+    with listen(model) as calls:
+        assert hooks(model) == 1
+        model(torch.randn(2, 3, 3))
+    assert hooks(model) == 0
+    model(torch.randn(2, 3, 3))
+    assert len(calls) == 1
+    with pytest.raises(ValueError, match="3 features"):
+        build()(model, sample(x=torch.randn(4, 6, 7)))
+    assert hooks(model) == 0
+
+
+def test_activation_checkpointing_is_counted_once():
+    results = []
+    for how in (None, "not reentrant"):
+        model = Tagger(how)
+        loss, _, log = build(cost_per_sample=0.25)(model, sample())
+        loss.backward()
+        results.append((loss, log["with_budget.updates"], [p.grad for p in model.parameters()]))
+    torch.testing.assert_close(*results)
+
+
+def test_activation_checkpointing_without_a_gradient_is_refused():
+    with pytest.raises(ValueError, match="SkipGRU have no gradient.*use_reentrant=False"):
+        build(cost_per_sample=0.25)(Tagger("reentrant"), sample(x=torch.randn(4, 6, 3, requires_grad=True)))
+    with torch.no_grad():
+        loss = build(cost_per_sample=0.25)(Tagger("reentrant"), sample())[0]
+    assert loss.isfinite()
+    frozen = Tagger().requires_grad_(False)
+    assert not build(cost_per_sample=0.25)(frozen, sample())[0].requires_grad
+
+
+LENGTHS = [6, 0, 2, 5]
+MASK = torch.arange(6) >= torch.tensor(LENGTHS).unsqueeze(1)
+
+
+@pytest.mark.parametrize(
+    "padding",
+    [{"lengths": LENGTHS}, {"lengths": torch.tensor(LENGTHS)}, {"padding_mask": MASK}, {"padding_mask": MASK.flip(1)}],
+    ids=["list", "tensor", "right-padded mask", "left-padded mask"],
+)
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
+def test_padding_is_no_step(padding, bidirectional):
+    model = Tagger(bidirectional=bidirectional, update_bias=9.0)  # uses all
+    log = build()(model, sample(**padding))[2]
+    expected = sum(LENGTHS) * (2 if bidirectional else 1)
+    assert log["with_budget.steps"] == log["with_budget.updates"] == expected
+
+
+def test_packed_sequences():
+    rnn = SkipLSTM(3, 5, update_bias=9.0)
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(3, 6, 3), [3, 6, 4], batch_first=True, enforce_sorted=False)
+    with listen(rnn) as calls:
+        rnn(packed)
+    assert calls[0].steps.tolist() == calls[0].count.tolist() == [3, 6, 4]
+
+
+def test_several_modules_and_segments_add_up():
+    """Two modules, one of which reads every sequence in two segments."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = SkipGRU(3, 5, update_bias=9.0), SkipLSTM(3, 4, gate=False)
+
+        def forward(self, x):
+            return self.a(x)[0].sum() + self.b(x.reshape(8, 3, 3))[0].sum()
+
+    log = build()(Model(), sample())[2]
+    assert log["with_budget.updates"] == log["with_budget.steps"] == 48
+    assert log["with_budget.updates_squared"] == 4 * 12**2
+    assert log["with_budget.flops"] == 24 * 3 * 5 * 8 + 24 * 4 * 4 * 7
+    assert log["with_budget.increments"] == 4  # the second has no gate
+    assert per_sequence(torch.tensor([1.0, 2.0, 3.0]), 2).tolist() == [3, 3]  # no telling whose they are
+    assert per_sequence(torch.ones(0), 0).tolist() == []
+
+
+def test_a_model_without_skip_rnn_modules():
+    with pytest.raises(ValueError, match="with_budget: expected a model that runs Skip RNN modules"):
+        build()(nn.Linear(3, 2), {**sample(), "net_input": {"input": torch.randn(4, 3)}})
+
+
+def test_options_of_an_old_criterion():
+    base = build("legacy_for_tests", base_options={"strength": 2.0}).base
+    assert isinstance(base, Legacy) and base.args.power == 2 and base.args.strength == 2.0
+
+
+def test_reduces_what_the_base_criterion_reduces():
+    criterion = build()
+    assert not criterion.logging_outputs_can_be_summed()
+    log = criterion(Tagger(), sample())[2]
+    assert log["note"] == "text"
+    assert log_values(criterion, [[log, log]])["loss"] == pytest.approx(2 * float(log["loss"]))
+
+
+FREQUENCY = {"task": "frequency_discrimination"}
+
+
+def with_budget(base, *options):
+    return ("--criterion", "with_budget", "--base-criterion", base, "--cost-per-sample", 1e-3, *options)
+
+
+def test_equals_our_own_criterion(tmp_path):
+    """fairseq's cross-entropy over sentences + budget is cross_entropy_with_budget, parameters and all."""
+    ours = train(tmp_path / "ours", "--cost-per-sample", 1e-3, **FREQUENCY)
+    wrapped = train(tmp_path / "wrapped", *with_budget("cross_entropy", "--sentence-avg"), **FREQUENCY)
+    for name in ("task_loss", "budget_loss", "updates", "updates_std", "update_fraction", "flops", "increment"):
+        for a, b in zip(ours["train_inner"] + ours["valid"], wrapped["train_inner"] + wrapped["valid"]):
+            name = name if name in a else f"valid_{name}"
+            assert a[name] == pytest.approx(b[name], rel=1e-5)
+    a, b = (torch.load(tmp_path / run / "checkpoint_last.pt")["model"] for run in ("ours", "wrapped"))
+    torch.testing.assert_close(a, b)
+
+
+def test_options_of_the_base_criterion_are_flags(tmp_path):
+    flags = ("--label-smoothing", 0.2, "--report-accuracy")
+    stats = train(tmp_path, *with_budget("label_smoothed_cross_entropy", *flags), "--max-update", 2, **FREQUENCY)
+    valid = stats["valid"][-1]
+    assert 0 <= valid["valid_accuracy"] <= 100 and valid["valid_nll_loss"] < valid["valid_loss"] * 2
+    stored = torch.load(tmp_path / "checkpoint_last.pt")["cfg"]["criterion"]
+    assert parse_options(stored["base_options"]) == {"label_smoothing": 0.2, "report_accuracy": True}
+    again = validate(tmp_path / "checkpoint_last.pt", **FREQUENCY)["valid"][-1]
+    assert again["valid_loss"] == valid["valid_loss"] and again["valid_budget_loss"] == valid["valid_budget_loss"]
+    text = train(
+        tmp_path / "text",
+        *with_budget("label_smoothed_cross_entropy", "--base-options", "{label_smoothing: 0.2, report_accuracy: true}"),
+        "--max-update", 2, **FREQUENCY,
+    )  # fmt: skip
+    assert text["valid"][-1]["valid_loss"] == valid["valid_loss"]
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1, b: x}", '{"a": 1, "b": "x"}', {"a": 1, "b": "x"}], ids=["yaml", "json", "dict"]
+)
+def test_base_options_in_any_form(text):
+    assert parse_options(text) == {"a": 1, "b": "x"}
+    assert parse_options(None) == parse_options("") == {}
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"base": "no_such"}, "--base-criterion: expected one of.*cross_entropy.*got 'no_such'"),
+        ({"base": "mse_with_budget"}, "--base-criterion.*'mse_with_budget'"),
+        ({"base": "with_budget"}, "--base-criterion: .*'with_budget'"),
+        ({"base_options": "label_smoothing"}, "--base-options: expected YAML.*'label_smoothing'"),
+        ({"base_options": "{a: "}, "--base-options: expected YAML.*'{a: '"),
+        ({"base_options": "[1]"}, r"--base-options: expected YAML.*\[1\]"),
+        ({"base": "label_smoothed_cross_entropy", "base_options": "{smooth: 1}"}, "--base-options.*smooth"),
+        ({"base": "label_smoothed_cross_entropy", "base_options": "{label_smoothing: x}"}, "--base-options.*'x'"),
+        ({"cost_per_sample": -1.0}, "--cost-per-sample"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        build(**options)
+
+
+def test_help_names_the_base_criterions_flags(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["fairseq-train", "--base-criterion", "label_smoothed_cross_entropy"])
+    parser = argparse.ArgumentParser()
+    WithBudgetCriterion.add_args(parser)
+    assert "--label-smoothing" in parser.format_help() and "--cost-warmup-updates" in parser.format_help()
