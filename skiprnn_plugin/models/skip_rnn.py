@@ -27,6 +27,13 @@ class SkipRNNConfig(FairseqDataclass):
     hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
     num_layers: int = field(default=1, metadata={"help": "layers; one gate serves them all"})
     dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
+    zoneout: float = field(
+        default=0.0, metadata={"help": "probability that a unit keeps its old value for a step of training"}
+    )
+    recurrent_dropout: float = field(
+        default=0.0,
+        metadata={"help": "dropout on what a step writes into the state, itself never dropped"},
+    )
     bidirectional: bool = field(
         default=False,
         metadata={"help": "read the reversed sequence too, in a second stack with a gate of its own"},
@@ -89,6 +96,8 @@ class SkipRNNModel(BaseFairseqModel):
             "num_layers": cfg.num_layers,
             "dropout": cfg.dropout,
             "bidirectional": cfg.bidirectional,
+            "zoneout": cfg.zoneout,
+            "recurrent_dropout": cfg.recurrent_dropout,
             "gate": self.has_gate,
             "binarize": cfg.binarize,
             "update_bias": cfg.update_bias,

@@ -65,6 +65,8 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
     unfit = {
         "reset_after=False": skip.cell == "gru_reset_before",
         "layer_norm": skip.layer_norm,
+        "zoneout": skip.zoneout > 0,
+        "recurrent_dropout": skip.recurrent_dropout > 0,
         "bidirectional with several layers": skip.bidirectional and skip.num_layers > 1,
     }
     for what, present in unfit.items():

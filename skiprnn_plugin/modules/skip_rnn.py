@@ -1,6 +1,5 @@
 """``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN in the manner of ``torch.nn``."""
 
-import math
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -9,7 +8,9 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.scan import check_threshold
+from .arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from .init import INITS, init_gate, init_states
+from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
 
 
@@ -26,14 +27,24 @@ class SkipRNNBase(nn.Module):
             its steps (variational dropout).
         bidirectional: two independent stacks, each with its own gate, over the sequence and its reverse (padding
             stays where it is); their outputs stand side by side. Parameters of the second end in ``_reverse``.
+        zoneout: probability that a unit of the candidate state, ``h`` and ``c`` by themselves, keeps its old value
+            for a step in training (Krueger et al. 2017, h~ <- d h + (1 - d) h~, d drawn for each step): the layer
+            above and the gate read the outcome. In evaluation there is none, where the paper takes d's expectation.
+        recurrent_dropout: probability of dropping a unit of what a step writes into the state, in training, drawn for
+            each step (Semeniuta et al. 2016): c~ = f c + i d(g), h~ = (1 - z) d(n) + z h. What the state remembers is
+            never dropped, but a plain RNN remembers nothing beside what it writes: h~ = d(tanh(.)).
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
         threshold: of ``round``. Set it on a trained model to make it skip more (higher) or less.
         update_bias: initial bias of the gate; 1 starts training with nearly every sample used.
         gate_layers: layers whose state the gate reads; None for the top one.
-        layer_norm: layer norm of each gate before its nonlinearity (``reference`` engine only).
+        layer_norm: layer norm of each gate before its nonlinearity.
         init: ``authors`` or ``torch``, where the weights start.
-        engine: see :func:`skiprnn_plugin.ops.skip_scan`.
+        engine: see :func:`skiprnn_plugin.ops.skip_scan`. Layer norm, and in training zoneout and recurrent dropout,
+            need ``reference`` (or ``auto``).
+
+    Raises:
+        ValueError: an argument of the wrong type or value; the message names it.
 
     Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
     and back (with ``strict=False``, or by ``from_torch`` and ``to_torch``). Beside them stand ``update_weight``
@@ -52,6 +63,8 @@ class SkipRNNBase(nn.Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
         gate: bool = True,
         binarize: str = "round",
         threshold: float = 0.5,
@@ -64,37 +77,25 @@ class SkipRNNBase(nn.Module):
         dtype=None,
     ):
         super().__init__()
-        for argument, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            if value < 1:
-                raise ValueError(f"{argument}: expected at least 1, got {value}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout: expected a probability in [0, 1), got {dropout}")
         check_threshold(threshold)
-        if not math.isfinite(update_bias):
-            raise ValueError(f"update_bias: expected a finite number, got {update_bias}")
-        for argument, value, known in (
-            ("binarize", binarize, ("round", "bernoulli")),
-            ("init", init, INITS),
-            ("engine", engine, ("auto", *ENGINES)),
-        ):
-            if value not in known:
-                raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {value!r}")
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.batch_first = batch_first
-        self.dropout = dropout
-        self.bidirectional = bidirectional
-        self.binarize = binarize
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise ValueError(f"dtype: expected a floating-point torch.dtype, got {dtype!r}")
+        self.input_size = check_size("input_size", input_size)
+        self.hidden_size = check_size("hidden_size", hidden_size)
+        self.num_layers = check_size("num_layers", num_layers)
+        self.batch_first = check_flag("batch_first", batch_first)
+        self.dropout = check_probability("dropout", dropout)
+        self.bidirectional = check_flag("bidirectional", bidirectional)
+        self.zoneout = check_probability("zoneout", zoneout)
+        self.recurrent_dropout = check_probability("recurrent_dropout", recurrent_dropout)
+        self.binarize = check_choice("binarize", binarize, ("round", "bernoulli"))
         self.threshold = threshold
-        self.gate_layers = (num_layers - 1,) if gate_layers is None else tuple(gate_layers)
-        if not self.gate_layers or set(self.gate_layers) - set(range(num_layers)):
-            raise ValueError(f"gate_layers: expected layers from 0 to {num_layers - 1}, got {self.gate_layers}")
-        self.layer_norm = layer_norm
-        self.init = init
-        self.engine = engine
-        self._initial_update_bias = update_bias
-        self._create_parameters(gate, {"device": device, "dtype": dtype})
+        self.gate_layers = check_gate_layers(gate_layers, num_layers)
+        self.layer_norm = check_flag("layer_norm", layer_norm)
+        self.init = check_choice("init", init, INITS)
+        self.engine = check_choice("engine", engine, ("auto", *ENGINES))
+        self._initial_update_bias = check_finite("update_bias", update_bias)
+        self._create_parameters(check_flag("gate", gate), {"device": device, "dtype": dtype})
         self.reset_parameters()
 
     def _create_parameters(self, gate: bool, factory: dict) -> None:
@@ -259,19 +260,28 @@ class SkipRNNBase(nn.Module):
             schedule=schedule,
             noise=noise,
             threshold=self.threshold,
-            dropout_mask=self._dropout_mask(batch),
             last_only=last_only,
             engine=self.engine,
+            **self._masks(batch, steps),
         )
         if backward:
             output, updates = output if last_only else output.flip(1), updates.flip(1)
         return output, state, updates
 
-    def _dropout_mask(self, batch: int) -> Optional[Tensor]:
-        if not self.training or self.dropout == 0 or self.num_layers == 1:
-            return None
-        ones = self.initial_h.new_ones(self.num_layers - 1, batch, self.hidden_size)
-        return nn.functional.dropout(ones, self.dropout)
+    def _masks(self, batch: int, steps: int) -> Dict[str, Tensor]:
+        """``skip_scan``'s masks for one direction, newly drawn; none in evaluation."""
+        if not self.training:
+            return {}
+        masks, like, hidden = {}, self.initial_h, self.hidden_size
+        per_step = (self.num_layers, batch, steps)
+        if self.dropout > 0 and self.num_layers > 1:
+            masks["dropout_mask"] = draw_factors((self.num_layers - 1, batch, hidden), self.dropout, like)
+        if self.zoneout > 0:
+            kept = (2 if CELLS[self.cell].has_c else 1) * hidden
+            masks["zoneout_mask"] = draw_ones((*per_step, kept), self.zoneout, like)
+        if self.recurrent_dropout > 0:
+            masks["recurrent_dropout_mask"] = draw_factors((*per_step, hidden), self.recurrent_dropout, like)
+        return masks
 
     def extra_repr(self) -> str:
         parts = [f"{self.input_size}, {self.hidden_size}"]
@@ -280,6 +290,8 @@ class SkipRNNBase(nn.Module):
             "batch_first": True,
             "dropout": 0.0,
             "bidirectional": False,
+            "zoneout": 0.0,
+            "recurrent_dropout": 0.0,
             "binarize": "round",
             "threshold": 0.5,
             "gate_layers": (self.num_layers - 1,),
@@ -314,7 +326,7 @@ class SkipGRU(SkipRNNBase):
     """
 
     def __init__(self, *args, reset_after: bool = True, **kwargs):
-        self.reset_after = reset_after
+        self.reset_after = check_flag("reset_after", reset_after)
         super().__init__(*args, **kwargs)
 
     @property

@@ -35,8 +35,14 @@ class Cell:
     bias_after_norm: bool = False
 
     @staticmethod
-    def step(x: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights) -> Tuple[Tensor, Optional[Tensor]]:
-        """Candidate state after reading ``x`` [B, input] in state ``h``, ``c`` [B, H]: new ``h``, ``c``."""
+    def step(
+        x: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Optional[Tensor]]:
+        """Candidate state after reading ``x`` [B, input] in state ``h``, ``c`` [B, H]: new ``h``, ``c``.
+
+        ``mask`` [B, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
+        g, a GRU's n: the state that stands is never dropped. A plain RNN writes its whole state at every step.
+        """
         raise NotImplementedError
 
 
@@ -51,10 +57,10 @@ class LSTM(Cell):
     bias_after_norm = True
 
     @staticmethod
-    def step(x, h, c, w):
+    def step(x, h, c, w, mask=None):
         gates = linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh)
         i, f, g, o = _normalize(gates, w).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * _drop(torch.tanh(g), mask)
         return torch.sigmoid(o) * torch.tanh(c), c
 
 
@@ -70,12 +76,12 @@ class GRU(Cell):
     start_bias = (1, 1, 0)
 
     @staticmethod
-    def step(x, h, c, w):
+    def step(x, h, c, w, mask=None):
         size = h.shape[-1]
         x_rz, x_n = linear(x, w.weight_ih, w.bias_ih).split([2 * size, size], -1)
         h_rz, h_n = linear(h, w.weight_hh, w.bias_hh).split([2 * size, size], -1)
         r, z = torch.sigmoid(_normalize(x_rz + h_rz, w)).chunk(2, -1)
-        n = torch.tanh(x_n + r * h_n)
+        n = _drop(torch.tanh(x_n + r * h_n), mask)
         return (1 - z) * n + z * h, None
 
 
@@ -86,12 +92,12 @@ class GRUResetBefore(GRU):
     """
 
     @staticmethod
-    def step(x, h, c, w):
+    def step(x, h, c, w, mask=None):
         size = h.shape[-1]
         x_rz, x_n = linear(x, w.weight_ih, w.bias_ih).split([2 * size, size], -1)
         h_rz = linear(h, w.weight_hh[: 2 * size], w.bias_hh[: 2 * size])
         r, z = torch.sigmoid(_normalize(x_rz + h_rz, w)).chunk(2, -1)
-        n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :]))
+        n = _drop(torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :])), mask)
         return (1 - z) * n + z * h, None
 
 
@@ -104,8 +110,18 @@ class RNN(Cell):
     start_bias = (0,)
 
     @staticmethod
-    def step(x, h, c, w):
-        return torch.tanh(_normalize(linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh), w)), None
+    def step(x, h, c, w, mask=None):
+        gates = linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh)
+        return _drop(torch.tanh(_normalize(gates, w)), mask), None
+
+
+def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
+    """Zoneout (Krueger et al. 2017): a unit keeps its old value where ``mask`` is 1."""
+    return mask * old + (1 - mask) * new
+
+
+def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:
+    return candidate if mask is None else candidate * mask
 
 
 def _normalize(gates: Tensor, w: LayerWeights) -> Tensor:

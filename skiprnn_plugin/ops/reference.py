@@ -6,6 +6,7 @@ In the paper's symbols, with S the state of all layers and u~ written v:
     S~_t = cell(S, x_t), layer by layer      p~_t = sigmoid(w . q~_t + b)
     S <- u_t S~_t + (1 - u_t) S              p <- u_t p~_t + (1 - u_t) p              acc <- (1 - u_t) v_t
 
+Zoneout and recurrent dropout, by masks from outside, are part of S~: a skipped step copies S all the same.
 Autograd then computes the gradients of the authors' program, rounding being the identity to it (straight-through).
 Every candidate is computed, skipped or not, so this engine saves no time.
 """
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from .cells import Cell
+from .cells import Cell, zone_out
 from .types import Gate, LayerWeights, SkipState
 
 
@@ -33,6 +34,8 @@ def scan(
     threshold: Union[float, Tensor],
     dropout_mask: Optional[Tensor],
     last_only: bool,
+    zoneout_mask: Optional[Tensor] = None,
+    recurrent_dropout_mask: Optional[Tensor] = None,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``real`` [B, T] is False at padding,
     ``threshold`` is a number or [B, T], ``state`` has no None but ``c``; without a gate there is a schedule."""
@@ -43,7 +46,8 @@ def scan(
         x = x.masked_fill(~real.unsqueeze(-1), 0)  # whatever padding holds, NaN too, is never seen
     outputs, updates = [], []
     for t in range(x.shape[1]):
-        new_h, new_c = _candidates(x[:, t], h, c, weights, cell, dropout_mask)
+        masks = dropout_mask, _at_step(zoneout_mask, t), _at_step(recurrent_dropout_mask, t)
+        new_h, new_c = _candidates(x[:, t], h, c, weights, cell, *masks)
         v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
         if schedule is None:
             u = binarize(v, threshold if isinstance(threshold, float) else threshold[:, t])
@@ -70,13 +74,22 @@ def scan(
     return output, state, updates
 
 
-def _candidates(x, h, c, weights, cell, dropout_mask):
+def _at_step(mask: Optional[Tensor], t: int) -> Optional[Tensor]:
+    return None if mask is None else mask[:, :, t]
+
+
+def _candidates(x, h, c, weights, cell, dropout_mask, zoneout_mask, recurrent_dropout_mask):
     """The state that reading ``x`` would give, layer by layer; a layer reads the candidate of the layer below."""
     new_h, new_c = [], []
     for layer, w in enumerate(weights):
         if layer > 0:
             x = new_h[-1] if dropout_mask is None else new_h[-1] * dropout_mask[layer - 1]
-        h_layer, c_layer = cell.step(x, h[layer], c[layer], w)
+        written = None if recurrent_dropout_mask is None else recurrent_dropout_mask[layer]
+        h_layer, c_layer = cell.step(x, h[layer], c[layer], w, written)
+        if zoneout_mask is not None:
+            kept = zoneout_mask[layer].split(h_layer.shape[-1], -1)
+            h_layer = zone_out(h[layer], h_layer, kept[0])
+            c_layer = zone_out(c[layer], c_layer, kept[1]) if cell.has_c else None
         new_h.append(h_layer)
         new_c.append(c_layer)
     return new_h, new_c

@@ -3,7 +3,7 @@
 import logging
 import math
 import numbers
-from typing import Optional, Sequence, Tuple, Type, Union
+from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
@@ -14,7 +14,22 @@ from .types import Gate, LayerWeights, SkipState
 
 logger = logging.getLogger(__name__)
 
-ENGINES = {"reference": reference.scan}
+OPTIONS = ("layer_norm", "recurrent_dropout", "zoneout")  # what an engine may do without
+
+
+class Engine(NamedTuple):
+    """What runs the recurrence.
+
+    Attributes:
+        scan: a function like ``reference.scan``; ``zoneout_mask`` and ``recurrent_dropout_mask`` reach it if it can.
+        options: which of ``OPTIONS`` it can.
+    """
+
+    scan: Callable
+    options: FrozenSet[str] = frozenset()
+
+
+ENGINES = {"reference": Engine(reference.scan, frozenset(OPTIONS))}
 
 Integers = Union[Tensor, Sequence[int]]
 
@@ -32,6 +47,8 @@ def skip_scan(
     noise: Optional[Tensor] = None,
     threshold: float = 0.5,
     dropout_mask: Optional[Tensor] = None,
+    zoneout_mask: Optional[Tensor] = None,
+    recurrent_dropout_mask: Optional[Tensor] = None,
     last_only: bool = False,
     engine: str = "auto",
 ) -> Tuple[Tensor, SkipState, Tensor]:
@@ -51,6 +68,11 @@ def skip_scan(
         noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means ``threshold``.
         threshold: u_t = v_t > threshold, where no noise is given; 0.5 is rounding. A higher one skips more.
         dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].
+        zoneout_mask: 1 where a unit of the candidate state keeps its old value (Krueger et al. 2017), one mask for each
+            step, [num_layers, B, T, H]; of cells with ``c`` 2 H wide, that of ``h`` before that of ``c``. The layer
+            above, and the gate, read what comes out. Values between 0 and 1 mix old and new.
+        recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
+            RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
         last_only: return the last output alone.
         engine: a key of ``ENGINES``, or ``auto``.
 
@@ -62,9 +84,9 @@ def skip_scan(
             ``p``; carries the gate's straight-through gradient.
 
     Raises:
-        ValueError: an argument of the wrong shape, type or value; the message names it.
+        ValueError: an argument of the wrong shape, type or value (the message names it), or an engine that cannot do
+            layer norm, zoneout or recurrent dropout is asked to.
     """
-    run = _choose_engine(engine)
     cell_type = _choose(CELLS, "cell", cell)
     _check_input(x, weights, cell_type)
     batch, steps = x.shape[:2]
@@ -81,10 +103,18 @@ def skip_scan(
         schedule = _check_schedule(schedule, batch, steps).to(x.device, state.p.dtype)
     elif gate is None:
         schedule = state.p.new_ones(batch, steps)
-    if dropout_mask is not None:
-        _check_shape("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden))
-        dropout_mask = dropout_mask.to(x.device, x.dtype)
-    return run(
+    dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
+    per_step = (len(weights), batch, steps)
+    kept = (2 if cell_type.has_c else 1) * hidden
+    masks = {
+        "zoneout_mask": _check_mask("zoneout_mask", zoneout_mask, (*per_step, kept), x),
+        "recurrent_dropout_mask": _check_mask("recurrent_dropout_mask", recurrent_dropout_mask, (*per_step, hidden), x),
+    }
+    masks = {name: mask for name, mask in masks.items() if mask is not None}
+    options = [name[: -len("_mask")] for name in masks]
+    if any(w.norm_weight is not None for w in weights):
+        options.append("layer_norm")
+    return _choose_engine(engine, options).scan(
         x,
         weights,
         state,
@@ -95,15 +125,22 @@ def skip_scan(
         threshold=float(threshold) if noise is None else noise.to(x.device, state.p.dtype),
         dropout_mask=dropout_mask,
         last_only=last_only,
+        **masks,
     )
 
 
 _announced = set()
 
 
-def _choose_engine(name: str):
+def _choose_engine(name: str, options: Collection[str]) -> Engine:
+    """The engine of that name, or the best that can do all of ``options``."""
     if name != "auto":
-        return _choose(ENGINES, "engine", name, "auto")
+        engine = _choose(ENGINES, "engine", name, "auto")
+        for option in options:
+            if option not in engine.options:
+                able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
+                raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
+        return engine
     if "reference" not in _announced:
         _announced.add("reference")
         logger.info("engine auto: chose reference")
@@ -131,9 +168,16 @@ def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], weight:
         raise ValueError(f"{argument}: expected the weights' dtype, {weight.dtype}, got {tensor.dtype}")
 
 
+def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x: Tensor) -> Optional[Tensor]:
+    if mask is None:
+        return None
+    _check_shape(argument, mask, shape)
+    return mask.to(x.device, x.dtype)
+
+
 def check_threshold(threshold: float) -> None:
     """Raise ValueError unless it is a number (infinities always or never update)."""
-    if not isinstance(threshold, numbers.Real) or math.isnan(threshold):
+    if not isinstance(threshold, numbers.Real) or isinstance(threshold, bool) or math.isnan(threshold):
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
 
 
@@ -213,7 +257,10 @@ def _real_steps(
 
 
 def _integers(argument: str, values: Union[int, Integers], batch: int, steps: int, device: torch.device) -> Tensor:
-    tensor = torch.as_tensor(values)
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{argument}: expected integers, got {values!r}") from None
     if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
         if tensor.numel() > 0:  # an empty list becomes an empty float tensor
             raise ValueError(f"{argument}: expected integers, got {tensor.dtype}")

@@ -1,0 +1,58 @@
+"""Checks of the modules' arguments: each raises ValueError, naming the argument, what came and what is expected."""
+
+import math
+import numbers
+from typing import Any, Collection, Optional, Sequence, Tuple
+
+
+def check_size(argument: str, value: Any) -> int:
+    """An integer from 1."""
+    if not _is_integer(value) or value < 1:
+        raise ValueError(f"{argument}: expected an integer of at least 1, got {value!r}")
+    return int(value)
+
+
+def check_probability(argument: str, value: Any) -> float:
+    """A number from 0 to below 1."""
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError(f"{argument}: expected a probability in [0, 1), got {value!r}")
+    return float(value)
+
+
+def check_finite(argument: str, value: Any) -> float:
+    """A number, but not infinite."""
+    if not _is_number(value) or not math.isfinite(value):
+        raise ValueError(f"{argument}: expected a finite number, got {value!r}")
+    return float(value)
+
+
+def check_flag(argument: str, value: Any) -> bool:
+    """True or False itself, so that an argument out of place does not pass for one."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{argument}: expected True or False, got {value!r}")
+    return value
+
+
+def check_choice(argument: str, value: Any, known: Collection[str]) -> str:
+    """One of some names."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {value!r}")
+    return value
+
+
+def check_gate_layers(value: Optional[Sequence[int]], num_layers: int) -> Tuple[int, ...]:
+    """Layers by number; None stands for the top one."""
+    if value is None:
+        return (num_layers - 1,)
+    layers = tuple(value) if isinstance(value, Collection) else ()
+    if not layers or not all(_is_integer(layer) and 0 <= layer < num_layers for layer in layers):
+        raise ValueError(f"gate_layers: expected layers from 0 to {num_layers - 1}, got {value!r}")
+    return tuple(int(layer) for layer in layers)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
