@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from ..ops.scan import any_of
+
 
 def find_span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Tensor]:
     """First real step and number of real steps of each row."""
@@ -19,7 +21,7 @@ def find_span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Ten
         return zeros, zeros
     real = ~padding_mask
     starts = torch.cat([real[:, :1], real[:, 1:] & padding_mask[:, :-1]], 1)
-    if bool((starts.sum(1) > 1).any()):
+    if any_of(starts.sum(1) > 1):
         raise ValueError("padding_mask: expected padding at the ends of a sequence alone, got some in the middle")
     return starts.to(torch.uint8).argmax(1), real.sum(1)
 

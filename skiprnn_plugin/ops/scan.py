@@ -181,6 +181,11 @@ def check_threshold(threshold: float) -> None:
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
 
 
+def any_of(wrong: Tensor) -> bool:
+    """Whether some value is wrong; False in compiled code, which cannot look at values."""
+    return not torch.compiler.is_compiling() and bool(wrong.any())
+
+
 def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -> None:
     if not isinstance(x, Tensor):
         raise ValueError(f"x: expected a tensor, got {type(x).__name__}")
@@ -232,7 +237,7 @@ def _check_gate(gate: Optional[Gate], layers: int, hidden: int) -> Optional[Gate
 
 def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:
     _check_shape("schedule", schedule, (batch, steps))
-    if schedule.dtype != torch.bool and not bool(((schedule == 0) | (schedule == 1)).all()):
+    if schedule.dtype != torch.bool and any_of((schedule != 0) & (schedule != 1)):
         raise ValueError("schedule: expected 0 and 1 alone, got other values")
     return schedule
 
@@ -248,7 +253,7 @@ def _real_steps(
         lengths = steps - begin
     count = _integers("lengths", lengths, batch, steps, device)
     end = begin + count
-    if bool((end > steps).any()):
+    if any_of(end > steps):
         raise ValueError(
             f"lengths: expected offsets + lengths within the {steps} steps of x, got up to {int(end.max())}"
         )
@@ -268,7 +273,7 @@ def _integers(argument: str, values: Union[int, Integers], batch: int, steps: in
     if tensor.dim() == 0:
         tensor = tensor.expand(batch)
     _check_shape(argument, tensor, (batch,))
-    if bool(((tensor < 0) | (tensor > steps)).any()):
+    if any_of((tensor < 0) | (tensor > steps)):
         low, high = int(tensor.min()), int(tensor.max())
         raise ValueError(f"{argument}: expected values from 0 to the {steps} steps of x, got {low} to {high}")
     return tensor

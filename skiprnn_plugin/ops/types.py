@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, Optional, Tuple
 
+import torch
 from torch import Tensor
 
 
@@ -23,6 +24,9 @@ class SkipState(NamedTuple):
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""
         return SkipState(*(value if value is None else value.detach() for value in self))
+
+
+torch.serialization.add_safe_globals([SkipState])  # so that torch.load takes a saved state
 
 
 class LayerWeights(NamedTuple):

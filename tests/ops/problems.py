@@ -6,9 +6,16 @@ import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 
+MODES = ["round", "bernoulli", "schedule", "full", "masks"]
+MASKS = {"zoneout", "recurrent_dropout"}  # what an engine must know for the last mode
+
 every_engine = pytest.mark.parametrize("engine", sorted(ENGINES))
+every_engine_with_masks = pytest.mark.parametrize("engine", sorted(n for n, e in ENGINES.items() if e.options >= MASKS))
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
-every_mode = pytest.mark.parametrize("mode", ["round", "bernoulli", "schedule", "full"])
+every_mode = pytest.mark.parametrize(
+    "engine, mode",
+    [(name, mode) for name in sorted(ENGINES) for mode in MODES if mode != "masks" or ENGINES[name].options >= MASKS],
+)
 
 
 class Problem:
@@ -73,6 +80,27 @@ class Problem:
     def run(self, engine, tensors=None, **options):
         return skip_scan(**{**self.arguments(tensors), "engine": engine, **options})
 
+    def options(self, mode):
+        """Arguments of ``run`` that decide the updates in one of the ways of ``every_mode``, or masks for each step."""
+        batch, steps = self.tensors["x"].shape[:2]
+        if mode == "bernoulli":
+            return {"noise": uniform_noise(batch, steps, seed=2)}
+        if mode == "schedule":
+            return {"schedule": mixed_updates(batch, steps)}
+        if mode == "masks":
+            return self.masks()
+        return {"gate": None} if mode == "full" else {}
+
+    def masks(self):
+        """Zoneout's and recurrent dropout's, which differ by layer, row, step and unit."""
+        batch, steps = self.tensors["x"].shape[:2]
+        hidden, kept = self.tensors["h"].shape[-1], 2 if CELLS[self.cell].has_c else 1
+        generator, per_step = torch.Generator().manual_seed(3), (self.layers, batch, steps)
+        zoneout = _drawn(torch.rand, (*per_step, kept * hidden), generator) < 0.4
+        dropout = _drawn(torch.rand, (*per_step, hidden), generator) < 0.7
+        dtype = self.tensors["x"].dtype
+        return {"zoneout_mask": zoneout.to(dtype), "recurrent_dropout_mask": dropout.to(dtype) / 0.7}
+
     def gradients(self, *results):
         """Gradients of the sum of ``loss`` over results of ``run``, by name; 0 where a tensor has no part in it."""
         total = sum(loss(*result) for result in results)
@@ -104,18 +132,12 @@ def _drawn(draw, shape, generator):
     return draw(shape, generator=generator, device="cpu").to(torch.get_default_device())
 
 
-def mode_options(mode, batch, steps):
-    """Arguments of ``run`` that decide the updates in one of the ways of ``every_mode``."""
-    if mode == "bernoulli":
-        return {"noise": uniform_noise(batch, steps, seed=2)}
-    if mode == "schedule":
-        return {"schedule": mixed_updates(batch, steps)}
-    return {"gate": None} if mode == "full" else {}
-
-
 def cut_options(options, rows, times):
-    """``mode_options`` for some rows and steps (slices) of the batch."""
-    return {name: value if value is None else value[rows, times] for name, value in options.items()}
+    """``Problem.options`` for some rows and steps (slices) of the batch."""
+    return {
+        name: value if value is None else value[:, rows, times] if name.endswith("_mask") else value[rows, times]
+        for name, value in options.items()
+    }
 
 
 def updates_by_repeated_addition(p, threshold, dtype, first=1.0):

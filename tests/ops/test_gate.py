@@ -36,6 +36,16 @@ def test_binarize_rounds_with_gradient_one():
     assert v.grad.tolist() == [1, 1]
 
 
+@every_engine
+@every_cell
+def test_the_gates_gradient_passes_through_rounding(cell, engine):
+    problem = Problem(cell, batch=2, steps=1)
+    p = problem.tensors["p"] = torch.tensor([0.2, 0.7], dtype=torch.float64, requires_grad=True)
+    _, _, updates = problem.run(engine)
+    assert updates.tolist() == [[0], [1]]
+    assert torch.autograd.grad(updates.sum(), p)[0].tolist() == [1, 1]
+
+
 @every_dtype
 def test_binarize_rounds_half_to_zero(dtype):
     assert binarize(torch.tensor(0.5, dtype=dtype)).item() == 0

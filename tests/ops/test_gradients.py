@@ -8,17 +8,19 @@ import torch
 
 from skiprnn_plugin.ops import SkipState
 
-from .problems import Problem, every_cell, every_engine, mixed_updates
+from .problems import Problem, every_cell, every_engine, every_engine_with_masks, mixed_updates
 
 BATCH, STEPS, HIDDEN = 2, 4, 3
 
 
-def scan_function(cell, engine, *, layer_norm=False, dropout=False, **options):
+def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False, **options):
     """A function of tensors alone, everything ``skip_scan`` takes to everything it returns; and its inputs."""
     problem = Problem(cell, BATCH, STEPS, 2, HIDDEN, layers=2, layer_norm=layer_norm, gate_layers=(0, 1), resumed=True)
     inputs = dict(problem.tensors)
     if dropout:
         inputs["dropout_mask"] = torch.tensor([0.0, 2.0, 1.5]).repeat(1, BATCH, 1).double().requires_grad_()
+    if masks:
+        options.update(problem.masks())
 
     def run(*values):
         tensors = dict(zip(inputs, values))
@@ -41,6 +43,13 @@ def test_gradients(cell, engine, dropout):
     assert torch.autograd.gradcheck(*scan_function(cell, engine, dropout=dropout))
 
 
+@every_engine_with_masks
+@every_cell
+def test_gradients_with_a_mask_for_each_step(cell, engine):
+    """Of zoneout and recurrent dropout; the backward of one step needs the masks of that step."""
+    assert torch.autograd.gradcheck(*scan_function(cell, engine, masks=True))
+
+
 @every_engine
 @every_cell
 def test_gradients_of_padded_sequences(cell, engine):
@@ -53,8 +62,9 @@ def test_gradients_with_layer_norm(cell):
 
 
 @every_cell
-def test_second_derivatives(cell):
-    assert torch.autograd.gradgradcheck(*scan_function(cell, "reference"), fast_mode=True)
+@pytest.mark.parametrize("masks", [False, True], ids=["no-masks", "masks"])
+def test_second_derivatives(cell, masks):
+    assert torch.autograd.gradgradcheck(*scan_function(cell, "reference", masks=masks), fast_mode=True)
 
 
 @every_cell

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from skiprnn_plugin.ops import Gate, SkipState, skip_scan
+from skiprnn_plugin.ops import ENGINES, Gate, SkipState, skip_scan
+from skiprnn_plugin.ops.scan import OPTIONS, Engine
 
 from .problems import Problem, every_engine
 
@@ -65,6 +66,8 @@ BAD = {
     "lengths-bool": ("lengths", {"lengths": torch.tensor([True, False])}),
     "lengths-float-list": ("lengths", {"lengths": [1.0, 2.0]}),
     "lengths-number": ("lengths", {"lengths": [1, 2, 3]}),
+    "lengths-words": ("lengths", {"lengths": ["one", "two"]}),
+    "lengths-ragged": ("lengths", {"lengths": [[1], [2, 3]]}),
     "lengths-2d": ("lengths", {"lengths": torch.ones(BATCH, 1, dtype=torch.int64)}),
     "lengths-and-offsets-beyond": ("lengths", {"lengths": [3, 3], "offsets": [1, 2]}),
     "offsets-beyond": ("offsets", {"offsets": [0, STEPS + 1]}),
@@ -78,12 +81,20 @@ BAD = {
     "schedule-nan": ("schedule", {"schedule": torch.full((BATCH, STEPS), float("nan"))}),
     "schedule-two": ("schedule", {"schedule": torch.full((BATCH, STEPS), 2)}),
     "threshold-nan": ("threshold", {"threshold": float("nan")}),
+    "threshold-true": ("threshold", {"threshold": True}),
     "gate.weight-shape": ("gate.weight", gate(weight=zeros(HIDDEN))),
     "gate.weight-layers": ("gate.weight", gate(layers=(0, 1))),
     "gate.bias-shape": ("gate.bias", gate(bias=torch.tensor(0.0))),
     "gate.layers-beyond": ("gate.layers", gate(layers=(LAYERS,))),
     "gate.layers-none": ("gate.layers", gate(layers=(), weight=zeros(1, 0))),
     "dropout_mask-shape": ("dropout_mask", {"dropout_mask": zeros(LAYERS, BATCH, HIDDEN)}),
+    "zoneout_mask-h-alone": ("zoneout_mask", {"zoneout_mask": zeros(LAYERS, BATCH, STEPS, HIDDEN)}),
+    "zoneout_mask-one-step": ("zoneout_mask", {"zoneout_mask": zeros(LAYERS, BATCH, 2 * HIDDEN)}),
+    "recurrent_dropout_mask-layers": (
+        "recurrent_dropout_mask",
+        {"recurrent_dropout_mask": zeros(LAYERS - 1, BATCH, STEPS, HIDDEN)},
+    ),
+    "recurrent_dropout_mask-number": ("recurrent_dropout_mask", {"recurrent_dropout_mask": 0.5}),
     "dropout_mask-time": ("dropout_mask", {"dropout_mask": zeros(LAYERS - 1, STEPS, BATCH, HIDDEN)}),
 }
 
@@ -106,6 +117,31 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
         skip_scan(**{**good(), "cell": "vanilla"})
     with pytest.raises(ValueError, match="'cuda'.*auto.*reference"):
         skip_scan(**good(), engine="cuda")
+
+
+def asking_for(option):
+    """A problem's arguments with one of ``OPTIONS``."""
+    problem = Problem("lstm", layer_norm=option == "layer_norm")
+    masks = {name: mask for name, mask in problem.masks().items() if name == f"{option}_mask"}
+    return {**problem.arguments(), **masks}
+
+
+@every_engine
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_engine_does_what_it_says_it_can_or_refuses(engine, option):
+    if option in ENGINES[engine].options:
+        torch.testing.assert_close(skip_scan(**asking_for(option), engine=engine), skip_scan(**asking_for(option)))
+    else:
+        with pytest.raises(ValueError, match=f"^engine: '{engine}' has no {option}; .*reference"):
+            skip_scan(**asking_for(option), engine=engine)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_engine_without_an_option_names_those_that_have_it(monkeypatch, option):
+    monkeypatch.setitem(ENGINES, "plain", Engine(ENGINES["reference"].scan))
+    with pytest.raises(ValueError, match=f"^engine: 'plain' has no {option}; expected auto or one of .*reference"):
+        skip_scan(**asking_for(option), engine="plain")
+    assert skip_scan(**asking_for(option))[0].shape == skip_scan(**asking_for(None), engine="plain")[0].shape
 
 
 def test_a_plain_tuple_is_a_state():

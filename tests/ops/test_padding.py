@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ..compare import assert_close, assert_equal
-from .problems import Problem, cut_options, every_cell, every_engine, every_mode, mode_options
+from .problems import Problem, cut_options, every_cell, every_engine, every_mode
 
 STEPS = 7
 ORDERS = [[3, 6, 4], [6, 4, 3, 0], [0, 3, 6, 4], [4, 0, 0, 7]]
@@ -34,14 +34,13 @@ def run_alone(problem, engine, row, begin, length, options):
     return problem.run(engine, tensors, **options)
 
 
-@every_engine
 @every_cell
 @every_side
 @every_order
 @every_mode
 def test_a_padded_batch_equals_each_sequence_alone(cell, engine, side, lengths, mode):
     problem, offsets, real = padded_problem(cell, lengths, side)
-    options = mode_options(mode, len(lengths), STEPS)
+    options = problem.options(mode)
     together = problem.run(engine, lengths=lengths, offsets=None if side == "right" else offsets, **options)
     alone = [
         run_alone(problem, engine, row, begin, length, options)

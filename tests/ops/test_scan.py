@@ -12,19 +12,17 @@ from .problems import (
     every_mode,
     loss,
     mixed_updates,
-    mode_options,
 )
 
 HALF = [torch.bfloat16, torch.float16]
 
 
-@every_engine
 @every_cell
 @every_mode
 @pytest.mark.parametrize("sizes", [[1, 11], [5, 7], [4, 0, 5, 3], [1] * 12], ids=str)
 def test_chunks_equal_the_whole(cell, engine, mode, sizes):
     problem = Problem(cell, steps=12)
-    options = mode_options(mode, 4, 12)
+    options = problem.options(mode)
     whole = problem.run(engine, **options)
     state, outputs, updates, begin = problem.arguments()["state"], [], [], 0
     for size in sizes:
@@ -179,12 +177,11 @@ def test_lower_precision_is_near_float64(cell, engine, dtype):
     assert_close(output, expected.to(dtype))
 
 
-@every_engine
 @every_cell
 @every_mode
 def test_two_runs_are_bitwise_equal(cell, engine, mode):
     first, second = Problem(cell, steps=20), Problem(cell, steps=20)
-    options = mode_options(mode, 4, 20)
+    options = first.options(mode)
     results = first.run(engine, **options), second.run(engine, **options)
     assert_equal(*results)
     assert_equal(first.gradients(results[0]), second.gradients(results[1]))
