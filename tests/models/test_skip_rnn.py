@@ -9,6 +9,8 @@ from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # isort: skip
 from argparse import Namespace
 
+from ..command_line import train, validate
+
 ARCHITECTURES = {
     "skip_lstm": ("lstm", "learned"),
     "skip_gru": ("gru", "learned"),
@@ -74,8 +76,18 @@ def test_every_way_to_decide_goes_with_every_architecture(arch, binarize):
 
 
 def test_options_reach_the_module():
-    rnn = build(layer_norm=True, init="torch", num_layers=2, dropout=0.3, update_bias=-2.0, engine="reference").rnn
+    rnn = build(
+        layer_norm=True,
+        init="torch",
+        num_layers=2,
+        dropout=0.3,
+        update_bias=-2.0,
+        engine="reference",
+        zoneout=0.1,
+        recurrent_dropout=0.2,
+    ).rnn
     assert rnn.layer_norm and rnn.init == "torch" and rnn.num_layers == 2 and rnn.dropout == 0.3
+    assert rnn.zoneout == 0.1 and rnn.recurrent_dropout == 0.2
     assert rnn.update_bias.item() == -2.0 and rnn.engine == "reference" and rnn.norm_weight_l1 is not None
 
 
@@ -110,6 +122,24 @@ def test_draws_depend_on_the_seed_of_the_sequence_alone(options):
     assert torch.equal(model(x).updates, drawn)
 
 
+def trained(folder, *options):
+    """Parameters after fairseq-train, and its last validation."""
+    stats = train(folder, "--max-epoch", 1, *options)
+    checkpoint = torch.load(folder / "checkpoint_last.pt", weights_only=False)
+    return checkpoint["model"], stats["valid"][-1]["valid_loss"]
+
+
+def test_zoneout_and_recurrent_dropout_on_the_command_line(tmp_path):
+    options = ["--zoneout", 0.1, "--recurrent-dropout", 0.2, "--arch", "skip_lstm"]
+    first, again = (trained(tmp_path / name, *options) for name in ("first", "again"))
+    torch.testing.assert_close(again, first, rtol=0, atol=0)
+    for alone in (options[2:], options[:2] + options[4:]):
+        other, _ = trained(tmp_path / alone[0].strip("-"), *alone)
+        assert not torch.equal(other["rnn.weight_hh_l0"], first[0]["rnn.weight_hh_l0"])
+    best = validate(tmp_path / "first" / "checkpoint_last.pt", "--valid-subset", "valid")
+    assert best["valid"][-1]["valid_loss"] == first[1]
+
+
 def test_lengths_reach_the_updates():
     output = build("full_lstm", hidden_size=4)(torch.randn(3, 6, 3), lengths=torch.tensor([2, 6, 0]))
     assert output.updates.sum(1).tolist() == [2, 6, 0] and output.steps.tolist() == [2, 6, 0]
@@ -139,6 +169,8 @@ def test_dropout_before_the_head_in_training_alone():
         ({"hidden_size": 0}, "hidden_size.*0"),
         ({"num_layers": 0}, "num_layers.*0"),
         ({"dropout": 1.0}, "dropout.*1.0"),
+        ({"zoneout": 1.0}, "zoneout.*1.0"),
+        ({"recurrent_dropout": -0.5}, "recurrent_dropout.*-0.5"),
     ],
 )
 def test_bad_options(options, message):

@@ -1,5 +1,6 @@
 """Bad arguments of the modules raise ValueError, and the message names the argument."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,10 @@ CONSTRUCTOR = {
     "dropout-negative": ("dropout", {"dropout": -0.1}),
     "dropout-one": ("dropout", {"dropout": 1.0}),
     "dropout-nan": ("dropout", {"dropout": float("nan")}),
+    "zoneout-one": ("zoneout", {"zoneout": 1.0}),
+    "zoneout-negative": ("zoneout", {"zoneout": -0.1}),
+    "recurrent_dropout-one": ("recurrent_dropout", {"recurrent_dropout": 1}),
+    "recurrent_dropout-nan": ("recurrent_dropout", {"recurrent_dropout": float("nan")}),
     "binarize-unknown": ("binarize", {"binarize": "floor"}),
     "init-unknown": ("init", {"init": "zeros"}),
     "engine-unknown": ("engine", {"engine": "no such"}),
@@ -22,6 +27,20 @@ CONSTRUCTOR = {
     "gate_layers-empty": ("gate_layers", {"gate_layers": ()}),
     "gate_layers-beyond": ("gate_layers", {"gate_layers": (0, 2), "num_layers": 2}),
     "gate_layers-negative": ("gate_layers", {"gate_layers": (-1,)}),
+    "dtype-integer": ("dtype", {"dtype": torch.int64}),
+}
+# values of another type than each argument's
+NO_NUMBER = ("a", None, True, [1], 1j)
+NO_INTEGER = (*NO_NUMBER, 5.5, 5.0, torch.ones(2))
+NO_FLAG = (0.5, 1, None, "yes")
+NO_NAME = (None, 1, ["round"], True)
+WRONG_TYPES = {
+    **{name: NO_INTEGER for name in ("input_size", "hidden_size", "num_layers")},
+    **{name: NO_NUMBER for name in ("dropout", "zoneout", "recurrent_dropout", "threshold", "update_bias")},
+    **{name: NO_FLAG for name in ("batch_first", "bidirectional", "gate", "layer_norm")},
+    **{name: NO_NAME for name in ("binarize", "init", "engine")},
+    "gate_layers": (0, "0", (0.0,), (True,), ("a",), (None,)),
+    "dtype": ("float32", float),
 }
 FORWARD = {
     "x-2d": ("x", {"x": torch.zeros(4, 3)}),
@@ -47,6 +66,25 @@ FORWARD = {
 def test_bad_constructor_argument(module, argument, changes):
     with pytest.raises(ValueError, match=f"^{argument}: "):
         module(**{"input_size": 3, "hidden_size": 5, **changes})
+
+
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU])
+@pytest.mark.parametrize("argument", WRONG_TYPES)
+def test_constructor_argument_of_another_type(module, argument):
+    for value in WRONG_TYPES[argument]:
+        with pytest.raises(ValueError, match=f"^{argument}: expected .*, got "):
+            module(**{"input_size": 3, "hidden_size": 5, argument: value})
+
+
+def test_reset_after_of_another_type():
+    with pytest.raises(ValueError, match="^reset_after: expected True or False, got 'before'"):
+        SkipGRU(3, 5, reset_after="before")
+
+
+def test_numbers_of_numpy_are_numbers():
+    rnn = SkipGRU(np.int64(3), np.int32(5), np.int64(2), dropout=np.float32(0.5), gate_layers=np.array([0, 1]))
+    assert repr(rnn) == repr(SkipGRU(3, 5, 2, dropout=0.5, gate_layers=[0, 1]))
+    assert rnn(torch.zeros(1, 2, 3))[0].shape == (1, 2, 5)
 
 
 @pytest.mark.parametrize("argument, changes", FORWARD.values(), ids=FORWARD.keys())

@@ -60,8 +60,14 @@ def test_from_what_has_no_counterpart(module, message):
 
 @pytest.mark.parametrize(
     "skip",
-    [SkipGRU(2, 3, reset_after=False), SkipLSTM(2, 3, layer_norm=True), SkipRNN(2, 3, 2, bidirectional=True)],
-    ids=["reset-before", "layer-norm", "bidirectional"],
+    [
+        SkipGRU(2, 3, reset_after=False),
+        SkipLSTM(2, 3, layer_norm=True),
+        SkipRNN(2, 3, 2, bidirectional=True),
+        SkipGRU(2, 3, zoneout=0.1),
+        SkipLSTM(2, 3, recurrent_dropout=0.1),
+    ],
+    ids=["reset-before", "layer-norm", "bidirectional", "zoneout", "recurrent-dropout"],
 )
 def test_to_what_has_no_counterpart(skip):
     with pytest.raises(ValueError, match="^skip: .* has no counterpart in torch.nn"):

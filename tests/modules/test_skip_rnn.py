@@ -1,8 +1,5 @@
 """``SkipLSTM`` and ``SkipGRU`` as modules."""
 
-import copy
-import pickle
-
 import pytest
 import torch
 from torch import nn
@@ -40,10 +37,12 @@ def test_time_first_is_batch_first_transposed(module, last_only):
 
 
 @every_module
-def test_forward_creates_no_parameters(module):
-    rnn = build(module)
+@pytest.mark.parametrize("update_bias", [30.0, -0.5, -30.0], ids=["all-steps", "some-steps", "one-step"])
+def test_forward_creates_no_parameters_and_all_get_a_gradient(module, update_bias):
+    rnn = build(module, update_bias=update_bias, layer_norm=True, bidirectional=True)
     before = dict(rnn.named_parameters())
     output, state, updates = rnn(sequences())
+    assert updates.mean() == {30.0: 1, -30.0: 0.1}.get(update_bias, updates.mean())
     (output.sum() + updates.sum()).backward()
     after = dict(rnn.named_parameters())
     assert before.keys() == after.keys() and all(before[name] is after[name] for name in before)
@@ -120,24 +119,6 @@ def test_the_gate_reads_the_layers_it_is_told_to(module, layers):
     assert_close(state.p, torch.sigmoid(read @ rnn.update_weight[0] + rnn.update_bias))
 
 
-@every_module
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda rnn: pickle.loads(pickle.dumps(rnn))], ids=["copy", "pickle"])
-def test_copies_are_equal(module, copied):
-    rnn, x = build(module, gate_layers=(0, 1), layer_norm=True), sequences()
-    other = copied(rnn)
-    assert_equal(other(x), rnn(x))
-    assert repr(other) == repr(rnn)
-    assert other.weight_ih_l0 is not rnn.weight_ih_l0
-
-
-@every_module
-def test_a_state_dict_restores_a_model(module):
-    rnn, other, x = build(module), build(module), sequences()
-    assert not torch.equal(other(x)[0], rnn(x)[0])
-    other.load_state_dict(rnn.state_dict())
-    assert_equal(other(x), rnn(x))
-
-
 def test_modules_nest_in_others():
     net = nn.ModuleDict({"rnn": SkipLSTM(3, 5), "head": nn.Linear(5, 2)})
     assert "rnn.update_weight" in dict(net.named_parameters())
@@ -149,9 +130,13 @@ def test_modules_nest_in_others():
         (SkipLSTM(3, 5), "SkipLSTM(3, 5)"),
         (SkipGRU(3, 5, 2, dropout=0.1), "SkipGRU(3, 5, num_layers=2, dropout=0.1)"),
         (SkipGRU(3, 5, gate=False, reset_after=False), "SkipGRU(3, 5, gate=False, reset_after=False)"),
+        (
+            SkipLSTM(3, 5, zoneout=0.1, recurrent_dropout=0.2),
+            "SkipLSTM(3, 5, zoneout=0.1, recurrent_dropout=0.2)",
+        ),
         (SkipLSTM(3, 5, 2, gate_layers=[0]), "SkipLSTM(3, 5, num_layers=2, gate_layers=(0,))"),
     ],
-    ids=["default", "2-layers", "no-gate", "gate-layers"],
+    ids=["default", "2-layers", "no-gate", "regularized", "gate-layers"],
 )
 def test_repr_says_what_differs_from_the_default(rnn, shown):
     assert repr(rnn) == shown

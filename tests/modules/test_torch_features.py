@@ -1,0 +1,169 @@
+"""What torch does to and around modules: hooks, autocast, other parameters, recomputation, compilation."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from skiprnn_plugin.modules import SkipLSTM, SkipState
+
+from ..compare import assert_close, assert_equal
+from .builders import build, every_module, sequences
+
+LENGTHS = [3, 10, 0, 7]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def loss(output, state, updates):
+    return output.square().sum() + updates.sum() + sum(value.sum() for value in state if value is not None)
+
+
+def gradients(rnn, results):
+    values = torch.autograd.grad(loss(*results), list(rnn.parameters()))
+    return {name: value for (name, _), value in zip(rnn.named_parameters(), values)}
+
+
+@every_module
+def test_forward_hooks_see_arguments_and_results(module):
+    rnn, x, seen = build(module), sequences(), []
+    expected = rnn(x, lengths=LENGTHS)
+    rnn.register_forward_pre_hook(lambda rnn, args, kwargs: seen.append((args, kwargs)), with_kwargs=True)
+    rnn.register_forward_hook(lambda rnn, args, result: seen.append(result))
+    results = rnn(x, lengths=LENGTHS)
+    (args, kwargs), hooked = seen
+    assert args == (x,) and kwargs == {"lengths": LENGTHS}
+    assert hooked is results and isinstance(hooked[1], SkipState)
+    assert_equal(results, expected)
+    assert [value.shape for value in (hooked[0], hooked[2])] == [(4, 10, 5), (4, 10)]
+
+
+@every_module
+def test_forward_hooks_may_replace_arguments_and_results(module):
+    rnn, x = build(module), sequences()
+    expected = rnn(2 * x)
+    rnn.register_forward_pre_hook(lambda rnn, args: (2 * args[0],))
+    rnn.register_forward_hook(lambda rnn, args, result: (result[0] + 1, *result[1:]))
+    output, *rest = rnn(x)
+    assert_equal(output, expected[0] + 1)
+    assert_equal(rest, list(expected[1:]))
+
+
+@every_module
+def test_backward_hooks_see_the_gradients_of_output_and_updates(module):
+    rnn, x, seen = build(module), sequences().requires_grad_(), []
+    expected = torch.autograd.grad(loss(*rnn(x)), [x, *rnn.parameters()])
+    rnn.register_full_backward_pre_hook(lambda rnn, grad_output: seen.append(grad_output))
+    rnn.register_full_backward_hook(lambda rnn, grad_input, grad_output: seen.append((grad_input, grad_output)))
+    output, state, updates = rnn(x)
+    got = torch.autograd.grad(loss(output, state, updates), [x, *rnn.parameters()])
+    for each, value in zip(got, expected):
+        assert_close(each, value, "gradient")
+    before, (grad_input, grad_output) = seen
+    assert_equal(before, grad_output)
+    assert_equal(grad_output[0], 2 * output.detach())
+    assert grad_output[1] is None  # the state: torch's hooks look at tensors alone, not into tuples
+    assert_equal(grad_output[2], torch.ones(4, 10, dtype=torch.float64))
+    assert_close(grad_input[0], got[0], "gradient of x")
+
+
+@every_module
+@pytest.mark.parametrize("options", [{}, {"zoneout": 0.2, "recurrent_dropout": 0.2, "dropout": 0.2}], ids=["", "masks"])
+@pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "norm"])
+def test_autocast(module, options, layer_norm):
+    rnn = build(module, bidirectional=True, layer_norm=layer_norm, **options).float()
+    x, schedule = sequences(steps=4).float(), torch.rand(2, 4, 4) < 0.6
+    results = []
+    for enabled in (True, False):
+        torch.manual_seed(1)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled):
+            results.append(rnn(x, lengths=[3, 4, 0, 2], schedule=schedule))
+    (_, state, updates), _ = results
+    assert state.p.dtype == state.acc.dtype == updates.dtype == torch.float32
+    assert not torch.equal(results[0][0], results[1][0]), "autocast changed nothing"
+    got, expected = (gradients(rnn, result) for result in results)  # outside of the region
+    for name, value in expected.items():
+        assert got[name].dtype == torch.float32
+        assert torch.cosine_similarity(got[name].flatten(), value.flatten(), 0) > 0.98, f"gradient of {name}"
+
+
+@every_module
+def test_autocast_with_a_learned_gate_and_a_carried_state(module):
+    rnn, x = build(module, zoneout=0.2).float(), sequences().float()
+    with torch.autocast(x.device.type, torch.bfloat16):
+        _, state, _ = rnn(x)
+        results = rnn(x.bfloat16(), state)
+    assert results[1].p.dtype == results[1].acc.dtype == results[2].dtype == torch.float32
+    assert 0 < results[2].mean() < 1
+    assert not torch.equal(results[1].p, results[1].p.bfloat16().float()), "p was computed in bfloat16"
+    for name, value in gradients(rnn, results).items():
+        assert value.dtype == torch.float32 and value.isfinite().all(), name
+        assert value.any(), name
+
+
+@every_module
+def test_functional_call(module):
+    rnn, other, x = build(module), build(module), sequences()
+    parameters = {name: value.detach().requires_grad_() for name, value in other.named_parameters()}
+    results, expected = torch.func.functional_call(rnn, parameters, (x,), {"lengths": LENGTHS}), other(x, None, LENGTHS)
+    assert_equal(results, expected)
+    got = torch.autograd.grad(loss(*results), list(parameters.values()))
+    for value, (name, gradient) in zip(got, gradients(other, expected).items()):
+        assert_equal(value, gradient, name)
+    assert all(parameter.grad is None for parameter in rnn.parameters())
+
+
+@every_module
+def test_weight_norm(module):
+    rnn, x = build(module), sequences()
+    plain = {name: value.detach().clone() for name, value in rnn.named_parameters()}
+    nn.utils.parametrizations.weight_norm(rnn, "weight_hh_l0")
+    magnitude, direction = (getattr(rnn.parametrizations.weight_hh_l0, f"original{index}") for index in (0, 1))
+    with torch.no_grad():
+        magnitude *= 2
+    results = rnn(x)
+    weight = (magnitude * direction / direction.norm(dim=1, keepdim=True)).detach().requires_grad_()
+    assert_close(weight, 2 * plain["weight_hh_l0"])
+    expected = torch.func.functional_call(build(module), {**plain, "weight_hh_l0": weight}, (x,))
+    assert_close(results[0], expected[0], "output")
+    assert_equal(results[2], expected[2], "updates")
+    got = torch.autograd.grad(loss(*results), [magnitude, direction])
+    dw = torch.autograd.grad(loss(*expected), weight)[0]
+    unit = direction / direction.norm(dim=1, keepdim=True)
+    along = (dw * unit).sum(1, keepdim=True)
+    assert_close(got[0], along, "gradient of the magnitude")
+    assert_close(got[1], magnitude / direction.norm(dim=1, keepdim=True) * (dw - along * unit), "of the direction")
+    nn.utils.parametrize.remove_parametrizations(rnn, "weight_hh_l0")
+    assert_close(rnn(x)[0], results[0], "output without the parametrization")
+
+
+@every_module
+@pytest.mark.parametrize("reentrant", [False, True], ids=["no-reentrant", "reentrant"])
+def test_checkpointing(module, reentrant):
+    rnn = build(module, dropout=0.3, zoneout=0.3, recurrent_dropout=0.3, binarize="bernoulli")
+    x, results = sequences().requires_grad_(), []
+    for run in (rnn, lambda x: checkpoint(rnn, x, use_reentrant=reentrant)):
+        torch.manual_seed(1)
+        rnn.zero_grad()
+        x.grad = None
+        output, state, updates = run(x)
+        # with use_reentrant torch itself passes no gradient through what stands in a tuple, as the state does
+        (output.square().sum() + updates.sum() if reentrant else loss(output, state, updates)).backward()
+        results.append((output, updates, x.grad, [parameter.grad for parameter in rnn.parameters()]))
+    assert_equal(results[1], results[0])
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["gate", "lengths-and-schedule"])
+def test_compiled_without_a_graph_break(given):
+    rnn, x = SkipLSTM(3, 5, update_bias=-0.5), torch.randn(2, 3, 3)
+    options = {"lengths": torch.tensor([2, 3]), "schedule": torch.tensor([[0, 1, 1], [1, 1, 0]])} if given else {}
+    torch.compiler.reset()
+    results, expected = torch.compile(rnn, backend="aot_eager", fullgraph=True)(x, **options), rnn(x, **options)
+    assert_close(results[0], expected[0], "output")
+    assert_equal(results[2], expected[2], "updates")
+    got = gradients(rnn, results)
+    for name, value in gradients(rnn, expected).items():
+        assert_close(got[name], value, f"gradient of {name}")
