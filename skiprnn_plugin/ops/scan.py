@@ -70,7 +70,7 @@ def skip_scan(
         dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].
         zoneout_mask: 1 where a unit of the candidate state keeps its old value (Krueger et al. 2017), one mask for each
             step, [num_layers, B, T, H]; of cells with ``c`` 2 H wide, that of ``h`` before that of ``c``. The layer
-            above, and the gate, read what comes out. Values between 0 and 1 mix old and new.
+            above, and the gate, read what comes out. The probability itself as a mask is the paper's evaluation.
         recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
             RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
         last_only: return the last output alone.
