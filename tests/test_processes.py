@@ -223,7 +223,8 @@ def gates_that_differ(folder):
         mock.patch.object(Trainer, "_check_grad_norms", check_on_cpu),
         mock.patch.object(LegacyDistributedDataParallel, "all_reduce_grads", reduce_complete),
     ):
-        runs = {backend: [*DRAWN, "--update-bias", -2, "--ddp-backend", backend] for backend in ("pytorch_ddp", "legacy_ddp")}
+        options = [*DRAWN, "--update-bias", -2, "--ddp-backend"]
+        runs = {backend: [*options, backend] for backend in ("pytorch_ddp", "legacy_ddp")}
         return train_each(folder, runs), norms, complete
 
 
