@@ -95,7 +95,7 @@ def start_processes_on_cpu() -> None:
             training = cfg.distributed_training
             if not _on_cpu(cfg) or training.pipeline_model_parallel:
                 return call_main(cfg, main, **kwargs)
-            _plan_processes(training)
+            _plan_processes(training, utils)
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
             size = training.distributed_world_size
@@ -126,7 +126,7 @@ def _launched() -> bool:
     return all(name in os.environ for name in LAUNCHED) and int(os.environ["WORLD_SIZE"]) > 1
 
 
-def _plan_processes(training) -> None:
+def _plan_processes(training, utils) -> None:
     """Fill in how the processes on CPUs find each other; one process alone needs no ``distributed_init_method``."""
     if _launched():
         training.distributed_world_size = int(os.environ["WORLD_SIZE"])
@@ -134,9 +134,18 @@ def _plan_processes(training) -> None:
         training.distributed_no_spawn = True
         training.distributed_init_method = training.distributed_init_method or "env://"
     elif training.distributed_world_size == torch.cuda.device_count() > 1 and not _world_size_given():
-        training.distributed_world_size = 1  # the default counts GPUs
+        logger.info("one process on CPU (the default counts GPUs; --distributed-world-size asks for more)")
+        training.distributed_world_size = 1
     if training.distributed_world_size == 1 and training.distributed_init_method is None:
         return
+    if training.distributed_init_method is None and int(os.environ.get("SLURM_NTASKS", 1)) > 1:
+        utils._infer_slurm_init(training, None)
+        if training.distributed_world_size < 1 or training.distributed_port <= 0:
+            raise ValueError(
+                "--distributed-port: processes on CPU that Slurm starts need a port, the same for all, and one task "
+                f"per process, at least 2 on each node; got port {training.distributed_port} and "
+                f"SLURM_NTASKS_PER_NODE={os.environ.get('SLURM_NTASKS_PER_NODE')}"
+            )
     if training.distributed_no_spawn and training.distributed_init_method is None:
         raise ValueError(
             "--distributed-no-spawn: processes started one by one need --distributed-init-method tcp://HOST:PORT, the "

@@ -69,10 +69,10 @@ def test_a_run_that_is_killed_while_it_saves_resumes(tmp_path, moment):
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert list(tmp_path.glob("*.tmp"))
     for name in ("last", "best"):
         history = torch.load(tmp_path / f"checkpoint_{name}.pt")["optimizer_history"]
         assert history[-1]["num_updates"] in (4, 8)
+    assert list(tmp_path.glob("*.tmp"))
     logs = train(tmp_path, *OPTIONS, "--max-update", 12)
     assert logs["train_inner"][0]["num_updates"] in (5, 9)
     assert torch.load(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 12
@@ -191,3 +191,32 @@ def test_given_ports_and_backends_are_kept():
     training = cfg.distributed_training
     assert (training.distributed_init_method, training.distributed_backend) == ("tcp://localhost:12345", "mpi")
     assert spawned.kwargs["nprocs"] == 3
+
+
+def slurm_task(port=12345, tasks_per_node="2"):
+    """What ``call_main`` makes of the second of two tasks that Slurm started on one node."""
+    from fairseq.distributed import utils
+
+    tasks = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": tasks_per_node, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
+    nodes = {"SLURM_JOB_NODELIST": "node[1]", "SLURM_NNODES": "1", "SLURM_NODEID": "0"}
+    cfg = config(distributed_port=port)
+    with (
+        mock.patch.dict(os.environ, {**tasks, **nodes}),
+        mock.patch.object(utils.subprocess, "check_output", lambda command: b"node1\n"),
+        mock.patch.object(utils, "distributed_main") as started,
+    ):
+        utils.call_main(cfg, print)
+    assert started.call_count == 1
+    return cfg.distributed_training
+
+
+def test_slurm():
+    training = slurm_task()
+    assert (training.distributed_rank, training.distributed_world_size) == (1, 2)
+    assert (training.distributed_init_method, training.distributed_backend) == ("tcp://node1:12345", "gloo")
+
+
+@pytest.mark.parametrize("said", [{"port": -1}, {"tasks_per_node": "1"}], ids=str)
+def test_slurm_says_too_little(said):
+    with pytest.raises(ValueError, match="^--distributed-port: processes on CPU that Slurm starts need a port, "):
+        slurm_task(**said)
