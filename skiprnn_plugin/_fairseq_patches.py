@@ -30,7 +30,7 @@ def apply() -> None:
     start_processes_on_cpu()
     wrap_models_on_cpu()
     gather_objects_on_cpu()
-    pass_over_empty_shards()
+    validate_as_the_trainer()
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     when_imported("fairseq.trainer", mend_trainer)  # not by fairseq itself: it takes long
@@ -227,18 +227,25 @@ def gather_objects_on_cpu() -> None:
     _replace(distributed_utils, "all_gather_list", wrap)
 
 
-def pass_over_empty_shards() -> None:
-    """``fairseq-validate`` takes fewer batches than processes.
+def validate_as_the_trainer() -> None:
+    """``fairseq-validate`` takes fewer batches than processes, and ``--fp16``.
 
-    Without it a process for which no batch is left fails, on GPUs too. Needed until it does as the trainer.
+    Without it a process for which no batch is left fails, and a half model gets float32 inputs, both on GPUs too.
+    Needed until it prepares batches as the trainer does.
     """
+    from fairseq import utils
     from fairseq.tasks import FairseqTask
 
     def wrap(valid_step):
-        def valid_step_if_any(self, sample, model, criterion):
-            return valid_step(self, sample, model, criterion) if sample else (0.0, 0, {})
+        def prepare_and_validate(self, sample, model, criterion):
+            if not sample:
+                return 0.0, 0, {}
+            dtype = next((parameter.dtype for parameter in model.parameters()), None)
+            if dtype in (torch.float16, torch.bfloat16):
+                sample = utils.apply_to_sample(lambda x: x.to(dtype) if x.dtype is torch.float32 else x, sample)
+            return valid_step(self, sample, model, criterion)
 
-        return valid_step_if_any
+        return prepare_and_validate
 
     _replace(FairseqTask, "valid_step", wrap)
 

@@ -102,4 +102,10 @@ def test_resumes(tmp_path, mode):
     dtype = DTYPES[mode.removeprefix("memory-efficient-")]
     for key in through:
         assert_close(resumed[key].to(dtype), through[key].to(dtype), key)
-    validate(tmp_path / "resumed" / "checkpoint_last.pt", "--valid-size", 4)
+
+
+def test_validate_in_half_precision(tmp_path):
+    train(tmp_path, *SMALL, "--max-update", 1)
+    single, half = (validate(tmp_path / "checkpoint_last.pt", *flags)["valid"][0] for flags in ((), FP16))
+    assert half["valid_mse"] == pytest.approx(single["valid_mse"], rel=1e-2)
+    assert half["valid_mse"] != single["valid_mse"]
