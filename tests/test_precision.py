@@ -10,11 +10,10 @@ from .compare import assert_close
 from .ranks import run_ranks
 
 FP16 = ["--fp16"]
-BF16 = ["--bf16"]
 MODES = {
     "fp16": FP16,
     "memory-efficient-fp16": ["--memory-efficient-fp16"],
-    "bf16": BF16,
+    "bf16": ["--bf16"],
     "memory-efficient-bf16": ["--memory-efficient-bf16"],
     "amp": ["--amp"],
     "update-freq": ["--update-freq", 2],
@@ -32,7 +31,7 @@ def assert_finite(logs):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_learns(tmp_path, mode):
-    options = [*SMALL, "--hidden-size", 16, "--batch-size", 32, "--train-size", 256, "--max-update", 60]
+    options = [*SMALL, "--hidden-size", 16, "--batch-size", 32, "--train-size", 256, "--max-update", 40]
     options += ["--cost-per-sample", 1e-3, "--log-interval", 10]
     logs = train(tmp_path, *options, *MODES[mode])
     assert_finite(logs)
@@ -44,7 +43,7 @@ def test_learns(tmp_path, mode):
         assert all(torch.equal(value, value.to(dtype).float()) for value in model.values())
 
 
-@pytest.mark.parametrize("mode", ["fp16", "bf16", "amp"])
+@pytest.mark.parametrize("mode", ["fp16", "bf16"])
 @pytest.mark.parametrize("arch", ["skip_lstm", "skip_gru"])
 def test_long_sequences_stay_finite_and_are_counted_in_float32(tmp_path, mode, arch):
     """With budgets beyond float16's range, and counts beyond what bfloat16 tells apart."""
@@ -74,24 +73,23 @@ def test_minimum_loss_scale_is_an_error(tmp_path):
 
 
 def halves(folder):
-    runs = {"fp16": FP16, "bf16": BF16, "memory-efficient-bf16": MODES["memory-efficient-bf16"]}
     return {
-        (mode, backend): train(folder / f"{mode}-{backend}", *SMALL, *options, "--ddp-backend", backend)
-        for mode, options in runs.items()
+        (mode, backend): train(folder / f"{mode}-{backend}", *SMALL, *MODES[mode], "--ddp-backend", backend)
+        for mode in ("fp16", "bf16")
         for backend in ("pytorch_ddp", "legacy_ddp")
     }
 
 
 def test_two_processes(tmp_path):
     logs, others = run_ranks(halves, tmp_path)
-    assert len(logs) == 6
+    assert len(logs) == 4
     for key in logs:
         assert_finite(logs[key])
         assert logs[key]["valid"][-1]["valid_loss"] == others[key]["valid"][-1]["valid_loss"]
         assert logs[key]["train_inner"][0]["bsz"] == 32
 
 
-@pytest.mark.parametrize("mode", ["fp16", "bf16", "memory-efficient-fp16"])
+@pytest.mark.parametrize("mode", ["fp16", "memory-efficient-fp16"])
 def test_resumes(tmp_path, mode):
     """To rounding: a checkpoint holds the half model, not fairseq's float32 copy of it."""
     options = [*SMALL, *MODES[mode], "--train-size", 128, "--log-interval", 10]
