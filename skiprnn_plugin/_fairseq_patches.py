@@ -29,6 +29,7 @@ def apply() -> None:
     allow_checkpoint_contents()
     start_processes_on_cpu()
     wrap_models_on_cpu()
+    wrap_trained_models_alone()
     gather_objects_on_cpu()
     validate_as_the_trainer()
     bfloat16_without_tpu()
@@ -203,6 +204,25 @@ def wrap_models_on_cpu() -> None:
         return on_any_device
 
     _replace(distributed_fairseq_model, "DistributedDataParallel", wrap)
+
+
+def wrap_trained_models_alone() -> None:
+    """A criterion may have parameters that are not trained, as one does that has a state to be saved.
+
+    Without it fairseq wraps it for the exchange of gradients, which ``pytorch_ddp`` refuses where there are none, on
+    GPUs too. Needed until it looks whether there are any.
+    """
+    from fairseq import models
+
+    def wrap(DistributedFairseqModel):
+        def wrap_if_trained(args, model, process_group, device):
+            if any(parameter.requires_grad for parameter in model.parameters()):
+                return DistributedFairseqModel(args, model, process_group, device)
+            return model.to(device)
+
+        return wrap_if_trained
+
+    _replace(models, "DistributedFairseqModel", wrap)
 
 
 def gather_objects_on_cpu() -> None:
