@@ -1,0 +1,169 @@
+"""``skiprnn-plot tradeoff``: what runs with fewer updates lose, task metric against updates."""
+
+import argparse
+from pathlib import Path
+from typing import List, Sequence, Tuple
+
+import numpy as np
+
+from .checkpoint import check_split, import_user_dir, read_run
+from .figures import check_output, new_figure, save
+from .runs import RUN_HELP, find_files
+from .tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
+
+HELP = "draw the task metric of runs against the samples that they used"
+
+TITLES = {
+    "update_fraction": "samples used (updates / steps)",
+    "updates": "samples used (updates per sequence)",
+    "mse": "mean squared error",
+}
+# Okabe and Ito's, which readers of any colour vision tell apart; rules differ in shape
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+RULES = {
+    "learned": {"marker": "o", "linestyle": "-", "markersize": 6.5},
+    "random": {"marker": "^", "linestyle": ":", "markersize": 7},
+    "full": {"marker": "s", "linestyle": "none", "markersize": 6.5},
+}
+PAPER = {
+    "markerfacecolor": "white",
+    "markersize": 10,
+    "linestyle": "none",
+    "elinewidth": 0.8,
+    "capsize": 2,
+    "zorder": 2,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    parser.add_argument("--metric", help=f"logged metric to draw (default: {' or '.join(METRICS)}, what the runs have)")
+    parser.add_argument("--output", type=Path, default=Path("tradeoff.png"), help="default: %(default)s")
+    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+
+
+def run(args: argparse.Namespace) -> str:
+    """Draw the figure; returns its numbers as a table."""
+    check_output(args.output)
+    check_split(args.split)
+    files = find_files(args.runs)
+    if args.user_dir:
+        import_user_dir(args.user_dir)
+    tradeoff = collect([read_run(file, args.split) for file in files], args.metric)
+    save(draw(tradeoff, args.split), args.output)
+    return as_markdown(tradeoff)
+
+
+def as_markdown(tradeoff: Tradeoff) -> str:
+    lines = [["model", tradeoff.updates, tradeoff.metric, "runs"], ["---"] * 4]
+    for series in tradeoff.series:
+        for point in series.points:
+            x, y = _center(point)
+            lines.append(
+                [", ".join(filter(None, (series.label, point.label))), f"{x:.4g}", f"{y:.4g}", str(len(point.x))]
+            )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def draw(tradeoff: Tradeoff, split: str):
+    """A matplotlib figure: a marker for each point, a colour for each model, a line through what lambda changes."""
+    figure = new_figure(height=5.0)
+    axes = figure.subplots()
+    for series in tradeoff.series:
+        _draw_series(axes, series)
+        _draw_paper(axes, series)
+    if tradeoff.solved is not None:
+        axes.axhline(tradeoff.solved, color="0.6", linestyle="--", linewidth=0.9, zorder=1, label="solved")
+    axes.set_xlabel(TITLES[tradeoff.updates])
+    axes.set_ylabel(TITLES.get(tradeoff.metric, tradeoff.metric))
+    axes.set_title(_title(tradeoff, split), loc="left", fontsize=10)
+    if tradeoff.metric in LOGARITHMIC:
+        axes.set_yscale("log")
+    if tradeoff.updates == "update_fraction":
+        axes.xaxis.set_major_formatter(lambda value, position: f"{value:.0%}")
+    axes.margins(0.07, 0.1)
+    axes.grid(color="0.92", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    _write_labels(axes, tradeoff.series)
+    return figure
+
+
+def _title(tradeoff: Tradeoff, split: str) -> str:
+    counts = sorted({len(point.x) for series in tradeoff.series for point in series.points})
+    title = f"{tradeoff.experiment}, split {split}"
+    if counts == [1]:
+        return title
+    return f"{title}; mean and range of {' or '.join(map(str, counts))} runs"
+
+
+def _center(point: Point) -> Tuple[float, float]:
+    return float(np.mean(point.x)), float(np.mean(point.y))
+
+
+def _draw_series(axes, series: Series) -> None:
+    x, y = zip(*map(_center, series.points))
+    bars = {}
+    for name, center, values in (("xerr", x, [p.x for p in series.points]), ("yerr", y, [p.y for p in series.points])):
+        if any(len(each) > 1 for each in values):
+            bars[name] = [[c - min(v) for c, v in zip(center, values)], [max(v) - c for c, v in zip(center, values)]]
+    color = COLORS[series.model % len(COLORS)]
+    axes.errorbar(
+        x, y, **bars, **RULES[series.rule], color=color, label=series.label, linewidth=1.2, elinewidth=0.9, capsize=2.5
+    )
+
+
+def _draw_paper(axes, series: Series) -> None:
+    """The paper's own numbers, hollow."""
+    printed = [point.paper for point in series.points if point.paper]
+    if printed:
+        x, spread, y = zip(*printed)
+        color, marker = COLORS[series.model % len(COLORS)], RULES[series.rule]["marker"]
+        axes.errorbar(x, y, xerr=spread, **PAPER, color=color, marker=marker, label=f"{series.label} (paper)")
+
+
+def _write_labels(axes, series: Sequence[Series]) -> None:
+    """Write each point's label where it covers least: beside the point, off markers, lines and other labels."""
+    axes.figure.draw_without_rendering()  # so that data have their places
+    taken = [_trace(axes, each) for each in series]
+    taken = np.concatenate(taken)
+    boxes: List = [axes.get_legend().get_window_extent()]
+    for each in series:
+        color = COLORS[each.model % len(COLORS)]
+        for point in each.points:
+            candidates = [
+                axes.annotate(
+                    point.label,
+                    _center(point),
+                    (dx, dy),
+                    textcoords="offset points",
+                    ha={-1: "right", 0: "center", 1: "left"}[np.sign(dx)],
+                    va={-1: "top", 0: "center", 1: "bottom"}[np.sign(dy)],
+                    color=color,
+                    fontsize=8.5,
+                )
+                for dx, dy in ((6, 6), (6, -6), (-6, 6), (-6, -6), (0, 8), (0, -8), (9, 0), (-9, 0))
+            ]
+            costs = [_cost(text.get_window_extent(), boxes, taken, axes.bbox) for text in candidates]
+            best = candidates.pop(int(np.argmin(costs)))
+            boxes.append(best.get_window_extent())
+            for text in candidates:
+                text.remove()
+
+
+def _trace(axes, series: Series) -> np.ndarray:
+    """Pixels of the points of a series and of the line through them, [N, 2]."""
+    corners = axes.transData.transform(np.array(list(map(_center, series.points))))
+    steps = np.linspace(0, 1, 50)[:, None]
+    lines = [a + steps * (b - a) for a, b in zip(corners, corners[1:])]
+    marker = 4 * np.array([(dx, dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)])
+    return np.concatenate([*lines, *(corner + marker for corner in corners)])
+
+
+def _cost(box, boxes, taken: np.ndarray, inside) -> float:
+    covered = ((taken > box.min) & (taken < box.max)).all(1).sum()
+    overlaps = sum(box.overlaps(other) for other in boxes)
+    outside = not (inside.containsx(box.x0) and inside.containsx(box.x1) and inside.containsy(box.y0))
+    return covered + 50 * overlaps + 100 * outside
