@@ -1,8 +1,9 @@
 """``skiprnn-plot tradeoff``: what runs with fewer updates lose, task metric against updates."""
 
 import argparse
+from operator import attrgetter
 from pathlib import Path
-from typing import List, Sequence, Tuple
+from typing import List, Tuple
 
 import numpy as np
 
@@ -33,6 +34,11 @@ PAPER = {
     "capsize": 2,
     "zorder": 2,
 }
+
+PAPER_KEY = {"marker": "o", "markersize": 8, "markerfacecolor": "white", "color": "0.4", "linestyle": "none"}
+SOLVED = {"color": "0.5", "linestyle": "--", "linewidth": 0.9, "zorder": 1, "label": "solved"}
+# Places of a label around its point, in 1/72 inch, the best first
+OFFSETS = ((6, 6), (6, -6), (-6, 6), (-6, -6), (0, 9), (0, -9), (9, 0), (-9, 0), (6, 18), (-6, 18), (6, -18), (-6, -18))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,9 +78,8 @@ def draw(tradeoff: Tradeoff, split: str):
     axes = figure.subplots()
     for series in tradeoff.series:
         _draw_series(axes, series)
+    for series in tradeoff.series:
         _draw_paper(axes, series)
-    if tradeoff.solved is not None:
-        axes.axhline(tradeoff.solved, color="0.6", linestyle="--", linewidth=0.9, zorder=1, label="solved")
     axes.set_xlabel(TITLES[tradeoff.updates])
     axes.set_ylabel(TITLES.get(tradeoff.metric, tradeoff.metric))
     axes.set_title(_title(tradeoff, split), loc="left", fontsize=10)
@@ -86,8 +91,8 @@ def draw(tradeoff: Tradeoff, split: str):
     axes.grid(color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
-    _write_labels(axes, tradeoff.series)
+    _draw_legend(axes, tradeoff)
+    _write_labels(axes, tradeoff)
     return figure
 
 
@@ -121,45 +126,69 @@ def _draw_paper(axes, series: Series) -> None:
     if printed:
         x, spread, y = zip(*printed)
         color, marker = COLORS[series.model % len(COLORS)], RULES[series.rule]["marker"]
-        axes.errorbar(x, y, xerr=spread, **PAPER, color=color, marker=marker, label=f"{series.label} (paper)")
+        axes.errorbar(x, y, xerr=spread, **PAPER, color=color, marker=marker)
 
 
-def _write_labels(axes, series: Sequence[Series]) -> None:
-    """Write each point's label where it covers least: beside the point, off markers, lines and other labels."""
+def _draw_legend(axes, tradeoff: Tradeoff) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    heights = {point.paper[2] for series in tradeoff.series for point in series.points if point.paper}
+    if heights:
+        label = "paper (solved, no value given)" if heights == {tradeoff.solved} else "paper"
+        handles += axes.plot([], [], **PAPER_KEY, label=label)
+    if tradeoff.solved is not None:
+        handles.append(axes.axhline(tradeoff.solved, **SOLVED))
+    axes.legend(handles=handles, frameon=False, fontsize=9)
+
+
+def _write_labels(axes, tradeoff: Tradeoff) -> None:
+    """Write each point's label where it covers least of the markers, the lines and the other labels."""
     axes.figure.draw_without_rendering()  # so that data have their places
-    taken = [_trace(axes, each) for each in series]
-    taken = np.concatenate(taken)
-    boxes: List = [axes.get_legend().get_window_extent()]
-    for each in series:
-        color = COLORS[each.model % len(COLORS)]
-        for point in each.points:
-            candidates = [
-                axes.annotate(
-                    point.label,
-                    _center(point),
-                    (dx, dy),
-                    textcoords="offset points",
-                    ha={-1: "right", 0: "center", 1: "left"}[np.sign(dx)],
-                    va={-1: "top", 0: "center", 1: "bottom"}[np.sign(dy)],
-                    color=color,
-                    fontsize=8.5,
-                )
-                for dx, dy in ((6, 6), (6, -6), (-6, 6), (-6, -6), (0, 8), (0, -8), (9, 0), (-9, 0))
-            ]
-            costs = [_cost(text.get_window_extent(), boxes, taken, axes.bbox) for text in candidates]
-            best = candidates.pop(int(np.argmin(costs)))
-            boxes.append(best.get_window_extent())
-            for text in candidates:
-                text.remove()
+    taken = _trace(axes, tradeoff)
+    boxes = [axes.get_legend().get_window_extent()]
+    for series in tradeoff.series:
+        for point in filter(attrgetter("label"), series.points):
+            style = {"color": COLORS[series.model % len(COLORS)], "fontsize": 8.5}
+            _write_label(axes, point.label, _center(point), style, taken, boxes)
+            if point.paper:
+                _write_label(axes, point.label, point.paper[::2], {**style, "fontstyle": "italic"}, taken, boxes)
 
 
-def _trace(axes, series: Series) -> np.ndarray:
-    """Pixels of the points of a series and of the line through them, [N, 2]."""
-    corners = axes.transData.transform(np.array(list(map(_center, series.points))))
-    steps = np.linspace(0, 1, 50)[:, None]
-    lines = [a + steps * (b - a) for a, b in zip(corners, corners[1:])]
-    marker = 4 * np.array([(dx, dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)])
-    return np.concatenate([*lines, *(corner + marker for corner in corners)])
+def _write_label(axes, label: str, center: Tuple[float, float], style: dict, taken: np.ndarray, boxes: List) -> None:
+    candidates = [
+        axes.annotate(
+            label,
+            center,
+            (right, up),
+            textcoords="offset points",
+            ha={-1: "right", 0: "center", 1: "left"}[np.sign(right)],
+            va={-1: "top", 0: "center", 1: "bottom"}[np.sign(up)],
+            **style,
+        )
+        for right, up in OFFSETS
+    ]
+    costs = [_cost(text.get_window_extent(), boxes, taken, axes.bbox) for text in candidates]
+    boxes.append(candidates.pop(int(np.argmin(costs))).get_window_extent())
+    for text in candidates:
+        text.remove()
+
+
+def _trace(axes, tradeoff: Tradeoff) -> np.ndarray:
+    """Pixels that markers and lines cover, one in a few, [N, 2]."""
+    centers = [axes.transData.transform([_center(point) for point in series.points]) for series in tradeoff.series]
+    lines = [_walk(a, b) for corners in centers for a, b in zip(corners, corners[1:])]
+    paper = [point.paper[::2] for series in tradeoff.series for point in series.points if point.paper]
+    if paper:
+        centers.append(axes.transData.transform(paper))
+    if tradeoff.solved is not None:
+        height = axes.transData.transform((0, tradeoff.solved))[1]
+        lines.append(_walk(np.array([axes.bbox.x0, height]), np.array([axes.bbox.x1, height])))
+    marker = 4 * np.array([(right, up) for right in (-1, 0, 1) for up in (-1, 0, 1)])
+    return np.concatenate([*lines, *(center + marker for corners in centers for center in corners)])
+
+
+def _walk(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    steps = max(int(np.abs(end - start).max() / 4), 2)
+    return start + np.linspace(0, 1, steps)[:, None] * (end - start)
 
 
 def _cost(box, boxes, taken: np.ndarray, inside) -> float:
