@@ -8,14 +8,17 @@
 # FLAGs are fairseq-train's, for every run, and win over the recipe's; paths in them start from the project's folder.
 #
 # From the environment: LAMBDAS (default "0 1e-5 1e-4 1e-3"), ARCHS (default "skip_lstm skip_gru"), BASELINES (default
-# "full random", and none with a task of your own), SKIP_PROBS of random (default "0.2 0.5"), METRIC to draw (default mse
-# for adding, else accuracy); and as in the other recipes SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000), JOBS (runs
-# at a time; default: one per core) and RUNS (where to put them; default: runs). Started again, it leaves finished runs
-# alone and goes on with the others from their last checkpoint. Settings are the paper's: with the reference engine a run
-# of adding takes one core two hours, one of frequency four. It ends with a table and runs/sweep-TASK/tradeoff.png.
+# "full random", and none with a task of your own), SKIP_PROBS of random (default "0.2 0.5"), METRIC to draw (default
+# mse for adding, else accuracy); and as in the other recipes SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000),
+# JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs). Started again, it leaves
+# finished runs alone and goes on with the others from their last checkpoint. It ends with a table and a picture,
+# runs/sweep-TASK/tradeoff.png. Settings are the paper's: with the reference engine a run of adding takes one core two
+# hours, and one of frequency several times as long.
 #
-# --quick trains Skip LSTM and its baselines with one seed, for 1,000 updates (MAX_UPDATE), on shorter sequences, with 64
-# units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS.
+# --quick trains Skip LSTM and its baselines with one seed, for 1,000 updates (MAX_UPDATE), on shorter sequences, with
+# 64 units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS. Expect of adding, in 5 minutes
+# of CPU time, that Skip LSTM solves it with 74% of the samples at lambda 1e-4, no more at 3e-4 (65%, MSE 0.01), and
+# gives up at 1e-3; that random skips come to an MSE of 0.035 with 80%.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -106,7 +109,8 @@ mkdir -p "${RUNS:-runs}/$folder"
 used=${RUNS:-runs}/$folder/flags
 given=$(printf '%q ' "${flags[@]}")
 if [ -e "$used" ] && [ "$(<"$used")" != "$given" ]; then
-    echo "error: FLAG: ${used%/flags} holds runs with the flags '$(<"$used")', got '$given'; set RUNS to another folder" >&2
+    echo "error: FLAG: ${used%/flags} holds runs with the flags '$(<"$used")', got '$given';" \
+        "set RUNS to another folder" >&2
     exit 2
 fi
 printf '%s\n' "$given" >"$used.part"

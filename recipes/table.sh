@@ -9,8 +9,8 @@
 #   finish                            waits until they all have ended, and ends the recipe if one failed
 #   report TABLE                      prints the table of the runs that were started
 #
-# Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start `options`, an
-# array of what fairseq-train gets in every run. Flags win over what is set below.
+# Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
+# `options`, an array of what fairseq-train gets in every run. Flags win over what is set below.
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"

@@ -92,12 +92,15 @@ FREQUENCY = """
 """.split()
 
 
-def test_own_architecture(tmp_path):
+def test_own_architecture(tmp_path, capsys):
     """Imported already by the program that trains with it as ``--user-dir``."""
     options = ["--arch", "conv_skip_lstm", "--channels", 5, *FREQUENCY]
     valid, weights = train(EXAMPLES / "own_architecture", tmp_path, *options, before="import own_architecture")
     assert weights["conv.weight"].shape == (5, 1, 8) and weights["rnn.weight_ih_l0"].shape == (256, 5)
     assert valid["valid_updates"] == pytest.approx(5 * valid["valid_update_fraction"], rel=1e-3)  # 20 steps / stride
+    arguments = ["samples", tmp_path, "--user-dir", EXAMPLES / "own_architecture", "--output", tmp_path / "s.png"]
+    assert plot([str(argument) for argument in arguments]) == 2
+    assert "expected a model that decides at each of 20 steps, it decides at 5" in capsys.readouterr().err
 
 
 def test_own_defaults(example, tmp_path):

@@ -84,25 +84,28 @@ def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_perio
 
 @needs_environment
 def test_sweep_quick_ends_with_a_picture_and_goes_on_with_more_points(tmp_path):
-    def go(*arguments, **environment):
-        process = recipe("sweep.sh", "--quick", *arguments, RUNS=str(tmp_path), MAX_UPDATE="1", **environment)
+    flags = ["--", "--valid-size", "40"]
+
+    def go(**environment):
+        environment = {"RUNS": str(tmp_path), "MAX_UPDATE": "1", "ARCHS": "skip_gru", "LAMBDAS": "1e-4", **environment}
+        process = recipe("sweep.sh", "--quick", *flags, **environment)
         assert process.returncode == 0, process.stderr[-2000:]
         lines = process.stdout.splitlines()
-        return sorted(line.split(",")[0] for line in lines if "update 1: mse" in line), [
-            line.split("|")[1].strip() for line in lines if line.startswith("|")
-        ]
+        trained = [line.split(",")[0] for line in lines if "update 1: mse" in line]
+        return trained, [line.split("|")[1].strip() for line in lines if line.startswith("|")][2:]
 
-    trained, table = go(LAMBDAS="1e-4", BASELINES="", ARCHS="skip_gru")
-    assert trained == ["skip_gru-1e-4 seed 1"] and table[2:] == ["Skip GRU, λ=1e-4"]
-    trained, table = go(LAMBDAS="1e-4", BASELINES="full random", SKIP_PROBS="0.5", ARCHS="skip_gru")
-    assert trained == ["full_gru seed 1", "random_skip_gru-0.5 seed 1"]
-    assert table[2:] == ["Skip GRU, λ=1e-4", "GRU, every sample", "GRU, random skips, p=0.5"]
-    assert (tmp_path / "sweep-adding-quick/tradeoff.png").stat().st_size > 10000
-    cfg = torch.load(tmp_path / "sweep-adding-quick/skip_gru-1e-4/seed1/checkpoint_last.pt", weights_only=False)["cfg"]
+    assert go(BASELINES="") == (["skip_gru-1e-4 seed 1"], ["Skip GRU, λ=1e-4"])
+    both = ["Skip GRU, λ=1e-4", "GRU, random skips, p=0.3"]
+    assert go(BASELINES="random", SKIP_PROBS="0.3") == (["random_skip_gru-0.3 seed 1"], both)
+    folder = tmp_path / "sweep-adding-quick"
+    assert (folder / "tradeoff.png").stat().st_size > 10000
+    cfg = torch.load(folder / "skip_gru-1e-4/seed1/checkpoint_last.pt", weights_only=False)["cfg"]
     assert cfg["criterion"]["cost_per_sample"] == 1e-4 and cfg["task"]["sequence_length"] == 30
     assert cfg["model"]["hidden_size"] == 64 and cfg["model"]["gru_reset"] == "before"
-    other = recipe("sweep.sh", "--quick", "--", "--hidden-size", "32", RUNS=str(tmp_path), MAX_UPDATE="1")
-    assert other.returncode == 2 and "sweep-adding-quick holds runs with the flags" in other.stderr
+    assert cfg["task"]["valid_size"] == 40
+    flags[-1] = "50"
+    other = recipe("sweep.sh", "--quick", *flags, RUNS=str(tmp_path))
+    assert other.returncode == 2 and other.stderr.startswith(f"error: FLAG: {folder} holds runs with the flags")
 
 
 @needs_environment
