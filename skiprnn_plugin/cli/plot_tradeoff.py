@@ -23,6 +23,7 @@ TITLES = {
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 RULES = {
     "learned": {"marker": "o", "linestyle": "-", "markersize": 6.5},
+    "target": {"marker": "D", "linestyle": "--", "markersize": 6},
     "random": {"marker": "^", "linestyle": ":", "markersize": 7},
     "full": {"marker": "s", "linestyle": "none", "markersize": 6.5},
 }

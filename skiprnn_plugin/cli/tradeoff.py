@@ -16,7 +16,7 @@ UPDATES = ("update_fraction", "updates")
 # Runs that differ in these alone repeat each other
 REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine")
 # Models that differ in these besides are one model: under other update rules, with more or fewer updates
-SWEPT = ("arch", "update_rule", "cost_per_sample", "skip_prob")
+SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
 
 class Point(NamedTuple):
@@ -35,12 +35,12 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points that differ in lambda, or in the probability of a random skip, alone.
+    """Points that differ in lambda, in what it aims at or in the probability of a random skip alone.
 
     Attributes:
         label: for the legend.
         model: number of the model; the same for its baselines.
-        rule: ``learned``, ``random`` or ``full``.
+        rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction), ``random`` or ``full``.
         points: in the order of what they differ in.
     """
 
@@ -155,7 +155,7 @@ def _group(runs: Sequence[Run]):
     models: Dict[Any, Mapping[str, Any]] = {}
     grouped: Dict[Any, Dict[float, List[Run]]] = {}
     for run in runs:
-        swept = SWEPT if "update_rule" in run.options else ("cost_per_sample",)
+        swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
         # As text, as a checkpoint has other types of list than a log
         model = tuple((name, plain(run.options[name])) for name in sorted({*run.options} - {*REPEATED, *swept}))
         models.setdefault(model, run.options)
@@ -167,7 +167,12 @@ def _group(runs: Sequence[Run]):
         yield label, numbers[model], rule, [points[value] for value in sorted(points)]
 
 
-_LABELS = {"learned": "Skip {}", "random": "{}, random skips", "full": "{}, every sample"}
+_LABELS = {
+    "learned": "Skip {}",
+    "target": "Skip {}, to a target",
+    "random": "{}, random skips",
+    "full": "{}, every sample",
+}
 
 
 def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
@@ -187,14 +192,16 @@ def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
 
 
 def _rule(options: Mapping[str, Any]) -> str:
+    if options.get("target_fraction") is not None:
+        return "target"
     return options.get("update_rule", "learned")  # a model of the user's own has none
 
 
 def _swept_value(options: Mapping[str, Any]) -> float:
-    name = {"learned": "cost_per_sample", "random": "skip_prob"}.get(_rule(options))
+    name = {"learned": "cost_per_sample", "target": "target_fraction", "random": "skip_prob"}.get(_rule(options))
     return options.get(name, 0)
 
 
 def _label_point(options: Mapping[str, Any]) -> str:
-    rule = _rule(options)
-    return "" if rule == "full" else f"{'λ' if rule == 'learned' else 'p'}={plain(_swept_value(options))}"
+    label = {"learned": "λ={}", "target": "target {}", "random": "p={}", "full": ""}[_rule(options)]
+    return label.format(plain(_swept_value(options)))

@@ -125,6 +125,16 @@ def test_models_that_differ_in_more_have_colours_and_names_of_their_own(plot, lo
     assert len({container.lines[0].get_color() for container in figure.axes[0].containers}) == 3
 
 
+def test_runs_towards_a_target_are_a_series_of_their_own(plot, log):
+    runs = [log(f"run{target}", {"target_fraction": target}, update_fraction=target) for target in (0.6, 0.4)]
+    figure, _ = plot(log("a"), *runs)
+    series = drawn(figure)
+    assert list(series) == ["Skip GRU", "Skip GRU, to a target"]
+    assert [x for x, _ in series["Skip GRU, to a target"][0]] == [0.4, 0.6]
+    assert sorted(texts(figure)) == ["target 0.4", "target 0.6", "λ=1e-5"]
+    assert len({container.lines[0].get_color() for container in figure.axes[0].containers}) == 1
+
+
 def test_an_architecture_of_ones_own(plot, tiny, tmp_path):
     """Without the options of ``skip_rnn``."""
     path = tmp_path / "own.log"
@@ -195,7 +205,7 @@ def test_labels_cover_neither_markers_nor_each_other(plot, log):
 @pytest.mark.parametrize(
     "metrics, options, named",
     [
-        ({}, ["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: budget_loss, flops, loss,"),
+        ({}, ["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: budget_loss, flops,"),
         ({"mse": "nan"}, [], "run.log: expected a number above 0 for mse, got nan"),
         ({"mse": 0}, [], "run.log: expected a number above 0 for mse, got 0.0"),
         ({"updates": "inf"}, ["--metric", "updates"], "run.log: expected a number that is finite for updates, got inf"),
@@ -225,5 +235,5 @@ def test_runs_without_a_known_metric(fails, tiny, tmp_path):
     path = tmp_path / "own.log"
     path.write_text(tiny["seed1"].log.read_text().replace('"valid_mse"', '"valid_error"'))
     message = fails(main, "tradeoff", path)
-    assert "--metric: needed for these runs; they have: budget_loss, error, flops, loss," in message
+    assert "--metric: needed for these runs; they have: budget_loss, error, flops," in message
     assert "wps" not in message and "num_updates" not in message

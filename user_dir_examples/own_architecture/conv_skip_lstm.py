@@ -42,7 +42,7 @@ class ConvSkipLSTM(BaseFairseqModel):
         x = nn.functional.pad(x.transpose(1, 2), (kernel_size - 1, 0))
         x = self.conv(x).relu().transpose(1, 2)
         steps = (lengths - 1) // stride + 1
-        last, _, updates = self.rnn(x, lengths=steps, last_only=True)
-        return SkipRNNOutput(self.head(last), updates, steps, self.rnn.flops_per_update)
+        last, state, updates = self.rnn(x, lengths=steps, last_only=True)
+        return SkipRNNOutput(self.head(last), updates, steps, self.rnn.flops_per_update, state.p)
 
     get_normalized_probs = SkipRNNModel.get_normalized_probs
