@@ -18,8 +18,8 @@
 # --quick trains Skip LSTM and its baselines with one seed, for 1,000 updates (MAX_UPDATE), on shorter sequences, with
 # 64 units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS. Expect of adding, in 5 minutes
 # of CPU time, that Skip LSTM solves it with 74% of the samples at lambda 1e-4, no more at 3e-4 (65%, MSE 0.01), and
-# gives up at 1e-3; that random skips come to an MSE of 0.035 with 80%. Of frequency, expect accuracy 0.98 with 34 of the
-# 50 samples at lambda 1e-4.
+# gives up at 1e-3; that random skips come to an MSE of 0.035 with 80%. Of frequency, expect accuracy 0.98 with 34 of
+# the 50 samples at lambda 1e-4.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
