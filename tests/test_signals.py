@@ -1,0 +1,195 @@
+"""SIGTERM and SIGINT end fairseq-train in order: saved, without a traceback, and resumed as if nothing had been."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from .command_line import train, train_options
+
+# 4 updates an epoch
+OPTIONS = ("--lr", 0.01, "--max-update", 12, "--patience", 50)
+HANDLERS = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+
+
+class SignalAt(logging.Handler):
+    """Sends this process a signal when fairseq logs the given words (after ``skip`` times), as often as ``times``."""
+
+    def __init__(self, words, number, skip=0, times=1):
+        super().__init__()
+        self.words, self.number, self.skip, self.times = words, number, skip, times
+
+    def emit(self, record):
+        if self.words in record.getMessage():
+            self.skip -= 1
+            if self.skip < 0 < self.times:
+                self.times -= 1
+                os.kill(os.getpid(), self.number)
+
+
+@pytest.fixture
+def signal_at():
+    """``signal_at(...)``: see SignalAt."""
+    loggers = [logging.getLogger(name) for name in ("fairseq.logging.progress_bar", "fairseq_cli.train")]
+    added = []
+
+    def add(*arguments, **options):
+        handler = SignalAt(*arguments, **options)
+        for logger in loggers:
+            logger.setLevel(logging.INFO)
+            logger.addHandler(handler)
+        added.append(handler)
+
+    yield add
+    for logger in loggers:
+        for handler in added:
+            logger.removeHandler(handler)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    return {freq: train(folder / str(freq), *OPTIONS, "--update-freq", freq) for freq in (1, 2)}
+
+
+def logged(*runs):
+    """What is logged of the updates and the validations of runs one after another, without speed and time."""
+    return [
+        [{name: value for name, value in entry.items() if not name.endswith(("wps", "ups", "wall"))} for entry in each]
+        for each in ([entry for run in runs for entry in run.get(tag, [])] for tag in ("train_inner", "valid"))
+    ]
+
+
+def state(folder, name="checkpoint_last.pt"):
+    return torch.load(folder / name, weights_only=False)
+
+
+@pytest.mark.parametrize(
+    "words, skip, after",
+    [
+        ('"num_updates": "2"', 0, 3),  # logged before the second update is over; seen by the third
+        ('"num_updates": "7"', 0, 8),  # the third update of the second epoch: stops at its end, validated
+        ("begin validation on", 0, 5),  # finishes it, at the first epoch's end, and makes an update
+        ("end of epoch 1", 0, 5),
+    ],
+    ids=["mid-epoch", "end of an epoch", "validation", "between epochs"],
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_saves_and_resumes(tmp_path, signal_at, uninterrupted, caplog, words, skip, after, number):
+    signal_at(words, number, skip)
+    first = train(tmp_path, *OPTIONS)
+    assert [entry["num_updates"] for entry in first["train_inner"]] == list(range(1, after + 1))
+    assert len(first.get("valid", [])) == after // 4  # none on the way out
+    said = [record.getMessage() for record in caplog.records if record.name == "skiprnn_plugin.tasks.stopping"]
+    assert said == [
+        f"stopped by {number.name} after {after} updates: the same command resumes from {tmp_path}/checkpoint_last.pt"
+    ]
+    settings = state(tmp_path)["cfg"]  # the user's
+    assert settings["optimization"]["max_update"] == 12 and not settings["dataset"]["disable_validation"]
+    second = train(tmp_path, *OPTIONS)
+    assert logged(first, second) == logged(uninterrupted[1])
+    assert_handlers_are_back()
+
+
+def assert_handlers_are_back():
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == HANDLERS
+
+
+def test_update_freq(tmp_path, signal_at, uninterrupted):
+    signal_at('"num_updates": "2"', signal.SIGTERM)
+    options = (*OPTIONS, "--update-freq", 2)
+    first = train(tmp_path, *options)
+    assert logged(first, train(tmp_path, *options)) == logged(uninterrupted[2])
+    assert len(first["train_inner"]) == 3
+
+
+def test_after_the_last_update_training_ends_as_usual(tmp_path, signal_at):
+    signal_at("begin validation on", signal.SIGTERM)
+    stats = train(tmp_path, "--max-update", 4)
+    assert len(stats["train_inner"]) == 4 and len(stats["valid"]) == 1
+    assert_handlers_are_back()
+
+
+@pytest.mark.parametrize(
+    "options, says", [(("--no-save",), "saving nothing"), (("--no-last-checkpoints",), "saving nothing")], ids=str
+)
+def test_says_so_if_nothing_is_saved(tmp_path, signal_at, caplog, options, says):
+    signal_at('"num_updates": "2"', signal.SIGTERM)
+    train(tmp_path, *OPTIONS, *options)
+    assert f"stopped by SIGTERM after 3 updates: {says}" in caplog.text
+    assert not (tmp_path / "checkpoint_last.pt").exists()
+
+
+def test_a_second_signal_ends_at_once(tmp_path, signal_at, monkeypatch):
+    monkeypatch.setattr("skiprnn_plugin.tasks.stopping.SAME_REQUEST", 0)
+    signal_at("begin validation on", signal.SIGINT)
+    signal_at("begin validation on", signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, *OPTIONS)
+    assert not (tmp_path / "checkpoint_last.pt").exists()
+    assert_handlers_are_back()
+
+
+def test_what_a_launcher_passes_on_at_once_is_no_second_signal(tmp_path, signal_at):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal_at("begin validation on", number)
+    assert len(train(tmp_path, *OPTIONS)["train_inner"]) == 5
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path, signal_at):
+    """As under nohup."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        signal_at('"num_updates": "2"', signal.SIGINT, times=2)
+        assert len(train(tmp_path, "--max-update", 4)["train_inner"]) == 4
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_programs_own_handler_is_called_too(tmp_path, signal_at):
+    calls = []
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: calls.append(number))
+    try:
+        signal_at('"num_updates": "2"', signal.SIGTERM)
+        assert len(train(tmp_path, *OPTIONS)["train_inner"]) == 3
+        assert calls == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def test_training_in_a_thread(tmp_path):
+    stats = []
+    thread = threading.Thread(target=lambda: stats.append(train(tmp_path, "--max-update", 2)))
+    thread.start()
+    thread.join()
+    assert len(stats) == 1 and len(stats[0]["train_inner"]) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_process_group_with_workers(tmp_path, number):
+    """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too."""
+    code = "from fairseq_cli.train import cli_main; cli_main()"
+    options = ["--num-workers", "2", "--update-freq", "2", "--max-update", "100000", "--save-dir", str(tmp_path)]
+    with open(tmp_path / "output", "w+") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *train_options(), *options],
+            stdout=output, stderr=output, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        deadline = time.monotonic() + 120
+        while '"num_updates": "3"' not in (tmp_path / "output").read_text():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, number)
+        assert process.wait(timeout=60) == 0
+    text = (tmp_path / "output").read_text()
+    assert "Traceback" not in text and "Error" not in text
+    assert text.count(f"stopped by {number.name} after ") == 1
+    assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
