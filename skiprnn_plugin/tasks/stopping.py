@@ -21,7 +21,8 @@ LOGGED = "stop_signals"  # in a training step's logging output: 1 if this proces
 
 
 class SignalWatch:
-    """Notes the first SIGTERM or SIGINT; a second one does what it did before this was made.
+    """Notes the first SIGTERM or SIGINT while fairseq-train runs; a second one, or one after its end, does what it did
+    before this was made.
 
     Without effect on signals that are ignored (``nohup``) and outside the main thread, where Python takes no handlers.
     Handlers of a program's own are called too.
@@ -47,7 +48,10 @@ class SignalWatch:
 
     def _handle(self, number, frame) -> None:
         name = signal.Signals(number).name
-        if self.received is None:
+        if not _fairseq_trains(frame):
+            self.restore()
+            signal.raise_signal(number)
+        elif self.received is None:
             self.received, self._since = name, time.monotonic()
             # A handler can interrupt a print or a log call, whose streams are not reentrant.
             os.write(2, f"{name}: ending after the update, or validation, that is running; again: at once\n".encode())
@@ -70,6 +74,16 @@ class SignalWatch:
             SignalWatch._current = None
 
 
+def _fairseq_trains(frame) -> bool:
+    """Whether fairseq-train's main function is among the callers; fairseq has no hook for when it ends."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "main" and code.co_filename.endswith(os.path.join("fairseq_cli", "train.py")):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class StopsInOrder:
     """A mixin for a ``FairseqTask``, before it in the list of bases.
 
@@ -86,7 +100,7 @@ class StopsInOrder:
 
     def begin_epoch(self, epoch, model):
         super().begin_epoch(epoch, model)
-        if self._watch is None:
+        if self._watch is None and _fairseq_trains(sys._getframe()):  # other loops would not heed max_update
             self._watch = SignalWatch()
             weakref.finalize(self, self._watch.restore)
 
