@@ -4,7 +4,8 @@
 #                                     JOBS (default one per core) and RUNS (default runs)
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
-#   finish                            waits until they all have ended, and ends the recipe if one failed
+#   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
+#                                     stopped it
 #   report TABLE                      prints the table of the runs that were started
 #
 # Before start, the recipe sets `options`, an array of what fairseq-train gets in every run (it wins over what is set
@@ -12,6 +13,8 @@
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
+# shellcheck disable=SC1091
+source "$(dirname "${BASH_SOURCE[0]}")/jobs.sh"
 
 read_settings() {
     local seed
@@ -33,21 +36,19 @@ train() { # RUN NAME FLAG...
     if [ ! -e "$finished" ]; then
         mkdir -p "$1"
         # One thread each; the run's whole log in its folder, its validations on the screen.
-        OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
+        logged "$1/train.log" env OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
             --gru-reset before \
             --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
             --batch-size 256 --max-update "$max_update" --num-workers 0 \
             --save-dir "$1" --no-epoch-checkpoints --save-interval 10 --validate-interval 10 \
-            --log-format json --log-interval 100 "${@:3}" 2>&1 | tee -a "$1/train.log" |
-            sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
+            --log-format json --log-interval 100 "${@:3}" | (
+            trap '' INT TERM
+            exec sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
 \"valid_num_updates\": \"\([^\"]*\)\".*/$2, update \3: ${metric#* } \1, fraction used \2/p"
+        )
         touch "$finished"
     fi
 }
-
-set -m # a process group for each run, so that stopping the recipe stops them
-trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done' EXIT
-trap 'exit 130' INT TERM
 
 runs=()
 tables=() # of each run
@@ -68,18 +69,21 @@ start() {
             while (($(jobs -rp | wc -l) >= jobs)); do
                 wait -n || true # a failure shows in finish
             done
+            if $stopped; then
+                return
+            fi
             # shellcheck disable=SC2086  # flags are words
-            train "$run" "$3$row seed $seed" --seed "$seed" $flags </dev/null &
+            background train "$run" "$3$row seed $seed" --seed "$seed" $flags
         done
     done <<<"$rows"
 }
 
 finish() {
     local run
-    wait
+    wait_for_runs
     for run in "${runs[@]}"; do
         if [ ! -e "$run/finished-$max_update" ]; then
-            echo "error: a run failed; see the end of $run/train.log" >&2
+            echo "error: a run failed or was stopped; see the end of $run/train.log" >&2
             exit 1
         fi
     done

@@ -1,5 +1,6 @@
 """SIGTERM and SIGINT end fairseq-train in order: saved, without a traceback, and resumed as if nothing had been."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -7,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from .command_line import train, train_options
+from .command_line import ROOT, train, train_options
 
 # 4 updates an epoch
 OPTIONS = ("--lr", 0.01, "--max-update", 12, "--patience", 50)
@@ -171,9 +173,8 @@ def test_training_in_a_thread(tmp_path):
     assert len(stats) == 1 and len(stats[0]["train_inner"]) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_process_group_with_workers(tmp_path, number):
-    """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too."""
+def test_a_process_group_with_workers(tmp_path):
+    """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too; here both come at once."""
     code = "from fairseq_cli.train import cli_main; cli_main()"
     options = ["--num-workers", "2", "--update-freq", "2", "--max-update", "100000", "--save-dir", str(tmp_path)]
     with open(tmp_path / "output", "w+") as output:
@@ -182,13 +183,60 @@ def test_a_process_group_with_workers(tmp_path, number):
             stdout=output, stderr=output, start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
-        deadline = time.monotonic() + 120
-        while '"num_updates": "3"' not in (tmp_path / "output").read_text():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, number)
+        until(lambda: '"num_updates": "3"' in (tmp_path / "output").read_text(), process)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.killpg(process.pid, number)
         assert process.wait(timeout=60) == 0
     text = (tmp_path / "output").read_text()
     assert "Traceback" not in text and "Error" not in text
-    assert text.count(f"stopped by {number.name} after ") == 1
+    assert text.count("| stopped by SIG") == 1
     assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
+
+
+needs_environment = pytest.mark.skipif(
+    not (ROOT / ".venv/installed").exists(), reason="recipes use .venv, which tests/run.sh makes"
+)
+
+
+@needs_environment
+@pytest.mark.parametrize(
+    "script, number, to_the_run",
+    [(["adding.sh", "gru"], signal.SIGINT, False), (["quickstart.sh"], signal.SIGTERM, True)],
+    ids=["Ctrl-C", "the run alone"],
+)
+def test_a_recipe_that_is_stopped_saves_and_is_not_finished(tmp_path, script, number, to_the_run):
+    name, *arguments = script
+    environment = {**os.environ, "RUNS": str(tmp_path), "SEEDS": "1", "MAX_UPDATE": "5000"}
+    process = subprocess.Popen(
+        ["bash", ROOT / "recipes" / name, *arguments], env=environment, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    run = tmp_path / ("quickstart" if name == "quickstart.sh" else "adding/gru/seed1")
+    log = run / "train.log"
+    until(lambda: log.exists() and "Start iterating over samples" in log.read_text(), process)
+    target = fairseq_train_in(run) if to_the_run else process.pid
+    os.kill(target, number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (1 if to_the_run else 130)
+    assert log.read_text().count("| stopped by SIGTERM after ") == 1 and "Traceback" not in log.read_text()
+    assert 0 < state(run)["optimizer_history"][-1]["num_updates"] < 5000
+    assert not list(tmp_path.glob("**/finished-*")) and fairseq_train_in(run) is None
+    assert errors.splitlines()[-1].startswith("error: training failed or was stopped" if to_the_run else "stopped; ")
+
+
+def fairseq_train_in(run):
+    """The process that trains in a folder, or None."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # a process that has just ended
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if "--save-dir" in words and str(run) in words and "bash" not in words[0]:
+                return int(path.parent.name)
+    return None
+
+
+def until(condition, process):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
