@@ -1,7 +1,7 @@
 """The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import List, NamedTuple, Optional
 
 import torch
@@ -196,6 +196,9 @@ def _register_architecture(rule: str, cell: str, name: str) -> None:
     def architecture(args):
         args.cell = getattr(args, "cell", cell)
         args.update_rule = getattr(args, "update_rule", rule)
+        for option in fields(SkipRNNConfig):  # a checkpoint lacks those that its version did not have
+            if option.name != "_name" and not hasattr(args, option.name):
+                setattr(args, option.name, option.default)
 
 
 for _rule, _prefix in (("learned", "skip"), ("random", "random_skip"), ("full", "full")):

@@ -8,7 +8,7 @@ from typing import Optional
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
@@ -83,7 +83,8 @@ class SequenceTask(StopsInOrder, FairseqTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         if from_checkpoint:
-            warn_unknown_options("model", cfg, MODEL_DATACLASS_REGISTRY)
+            models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
+            warn_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
         return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
@@ -117,7 +118,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
 
 def warn_unknown_options(part: str, cfg, dataclasses) -> None:
     """Log a warning for each option of a stored configuration that this version does not have; fairseq drops them."""
-    if cfg.get("_name") in dataclasses:
+    if dataclasses.get(cfg.get("_name")) is not None:
         for name in sorted(set(cfg) - {each.name for each in fields(dataclasses[cfg._name])}):
             logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
 

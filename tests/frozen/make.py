@@ -2,18 +2,19 @@
 
     python -m tests.frozen.make
 
-To be run only if a format is given up on purpose. Version 0.1.0 made them, with torch 2.13.0 on a CPU: a Skip GRU on the
-adding task and a Skip LSTM on frequency discrimination, trained until they skip.
+To be run only if a format is given up on purpose. Version 0.1.0 made them, with torch 2.13.0 on a CPU: a Skip GRU of
+the adding task and a Skip LSTM of frequency discrimination, which skip.
 """
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from ..command_line import train, validate
+from ..command_line import ROOT, train, validate
 
 FOLDER = Path(__file__).parent
 COMMON = ("--hidden-size", 4, "--lr", 0.01, "--cost-per-sample", 1e-3, "--update-bias", -1, "--train-size", 160)
@@ -58,14 +59,16 @@ def validation(name):
 
 def main():
     expected = {}
+    os.chdir(ROOT)
     for name, (task, options) in RUNS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            train(Path(folder), *options, "--no-epoch-checkpoints", task=task)
-            shutil.copy(Path(folder) / "checkpoint_last.pt", FOLDER / f"{name}.pt")
+        folder = Path("runs/frozen")  # relative, as a checkpoint holds it
+        train(folder, *options, "--user-dir", "skiprnn_plugin", task=task)
+        shutil.copy(folder / "checkpoint_last.pt", FOLDER / f"{name}.pt")
+        shutil.rmtree(folder)
         with tempfile.TemporaryDirectory() as folder:
             expected[name] = {**predictions(name), "validation": validation(name), "losses": resume(name, Path(folder))}
-    text = json.dumps(expected, indent=1)
-    (FOLDER / "expected.json.tmp").write_text(text + "\n")
+    text = ",\n".join(f'"{name}": {json.dumps(values)}' for name, values in expected.items())
+    (FOLDER / "expected.json.tmp").write_text(f"{{\n{text}\n}}\n")
     (FOLDER / "expected.json.tmp").replace(FOLDER / "expected.json")
 
 
