@@ -13,6 +13,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from .._fairseq_patches import forget_previous_run
+from .options import check_training_options
 from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
         self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
         if not self.from_checkpoint:  # a new run, not a model loaded beside it
             forget_previous_run()
+            check_training_options(cfg._get_root())
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 
