@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from .command_line import ROOT, train, train_options
+from .compare import logged
 
 # 4 updates an epoch
 OPTIONS = ("--lr", 0.01, "--max-update", 12, "--patience", 50)
@@ -55,14 +56,6 @@ def signal_at():
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("uninterrupted")
     return {freq: train(folder / str(freq), *OPTIONS, "--update-freq", freq) for freq in (1, 2)}
-
-
-def logged(*runs):
-    """What is logged of the updates and the validations of runs one after another, without speed and time."""
-    return [
-        [{name: value for name, value in entry.items() if not name.endswith(("wps", "ups", "wall"))} for entry in each]
-        for each in ([entry for run in runs for entry in run.get(tag, [])] for tag in ("train_inner", "valid"))
-    ]
 
 
 def state(folder, name="checkpoint_last.pt"):

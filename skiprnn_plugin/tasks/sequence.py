@@ -18,6 +18,8 @@ from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
 
+CRITERIONS = {"classes": "cross_entropy_with_budget", "numbers": "mse_with_budget"}  # by what a task predicts
+
 
 @dataclass
 class SequenceTaskConfig(FairseqDataclass):
@@ -94,6 +96,9 @@ class SequenceTask(StopsInOrder, FairseqTask):
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
             warn_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
+        fitting = CRITERIONS.get(self.predicts)
+        if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
         return super().build_criterion(cfg, from_checkpoint)
 
     def post_validate(self, model, stats, agg):
