@@ -92,7 +92,6 @@ def test_save_and_keep_interval_updates(tmp_path):
         (4, ()),
         (3, ("--validate-interval-updates", 3)),
         (7, ("--num-workers", 2)),
-        (8, ("--num-workers", 1, "--data-buffer-size", 0)),
         (3, ("--update-freq", 2)),
         (2, ("--update-freq", "1,2")),
     ],
