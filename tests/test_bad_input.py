@@ -66,7 +66,7 @@ def chosen(count, seed, cases):
     return random.Random(seed).sample(cases, count)
 
 
-@pytest.mark.parametrize("section, name, value", chosen(50, SEED, CASES), ids=lambda value: repr(value))
+@pytest.mark.parametrize("section, name, value", chosen(30, SEED, CASES), ids=lambda value: repr(value))
 def test_command_line(tmp_path, capsys, section, name, value):
     flag = f"--{name.replace('_', '-')}"
     with pytest.raises((SystemExit, ValueError)) as caught:
@@ -147,7 +147,7 @@ LISTS = ("lr", "update_freq")  # of which YAML takes no commas
 
 @pytest.mark.parametrize(
     "section, name, value",
-    chosen(50, SEED + 1, [case for case in CASES if case[1] not in LISTS and case[2] not in ("none", "")]),
+    chosen(20, SEED + 1, [case for case in CASES if case[1] not in LISTS and case[2] not in ("none", "")]),
     ids=lambda value: repr(value),
 )
 def test_yaml(hydra, tmp_path, section, name, value):
