@@ -32,7 +32,10 @@ def test_frozen_checkpoint_predicts_what_it_did(name):
 
 
 def test_frozen_checkpoint_validates_as_it_did(name):
-    assert make.validation(name) == pytest.approx(EXPECTED[name]["validation"], rel=1e-4)
+    got = make.validation(name)  # and what later versions log beside it
+    assert {key: got[key] for key in EXPECTED[name]["validation"]} == pytest.approx(
+        EXPECTED[name]["validation"], rel=1e-4
+    )
 
 
 def test_frozen_checkpoint_resumes_as_it_did(name, tmp_path):

@@ -40,8 +40,7 @@ def test_best_checkpoint_metric(tmp_path, metric, best, task):
 def test_a_best_metric_that_is_not_logged(tmp_path, resumed):
     if resumed:
         train(tmp_path, "--max-update", 2)
-    known = "budget_loss, flops, loss, mse, solved, task_loss, update_fraction, updates, updates_std"
-    with pytest.raises(ValueError, match=f"--best-checkpoint-metric: expected one of bsz, {known}, .*got 'acuracy'"):
+    with pytest.raises(ValueError, match="--best-checkpoint-metric: expected one of .*, loss, mse, .*, got 'acuracy'$"):
         train(tmp_path, "--best-checkpoint-metric", "acuracy")
 
 
