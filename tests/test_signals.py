@@ -166,10 +166,12 @@ def test_training_in_a_thread(tmp_path):
     assert len(stats) == 1 and len(stats[0]["train_inner"]) == 2
 
 
-def test_a_process_group_with_workers(tmp_path):
+@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["group", "process"])
+def test_with_workers(tmp_path, kill):
     """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too; here both come at once."""
     code = "from fairseq_cli.train import cli_main; cli_main()"
-    options = ["--num-workers", "2", "--update-freq", "2", "--max-update", "100000", "--save-dir", str(tmp_path)]
+    options = ["--num-workers", "2", "--update-freq", "2", "--train-size", "6400", "--max-update", "100000"]
+    options += ["--save-dir", str(tmp_path)]
     with open(tmp_path / "output", "w+") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *train_options(), *options],
@@ -178,7 +180,7 @@ def test_a_process_group_with_workers(tmp_path):
         )  # fmt: skip
         until(lambda: '"num_updates": "3"' in (tmp_path / "output").read_text(), process)
         for number in (signal.SIGINT, signal.SIGTERM):
-            os.killpg(process.pid, number)
+            kill(process.pid, number)
         assert process.wait(timeout=60) == 0
     text = (tmp_path / "output").read_text()
     assert "Traceback" not in text and "Error" not in text

@@ -182,7 +182,7 @@ class _CollaterInWorker:
     """A collate function that makes the worker process which calls it leave signals to the training process.
 
     A signal to the whole process group (Ctrl-C) would else end the workers, and the training with an error. They end
-    with it. As its last resort torch ends them by SIGTERM: a second one counts.
+    with it, which may take a SIGTERM from it.
     """
 
     def __init__(self, collate):
@@ -193,5 +193,14 @@ class _CollaterInWorker:
         if self.process != os.getpid() and torch.utils.data.get_worker_info() is not None:
             self.process = os.getpid()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, lambda number, frame: signal.signal(number, signal.SIG_DFL))
+            if hasattr(signal, "sigwaitinfo"):  # not on macOS
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler would not learn who sent it
+                threading.Thread(target=_end_when_told_by, args=(os.getppid(),), daemon=True).start()
         return self.collate(samples)
+
+
+def _end_when_told_by(parent: int) -> None:
+    """Take this process's SIGTERMs, and end it at the first that ``parent`` sent."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+        pass
+    os._exit(0)
