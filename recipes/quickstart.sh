@@ -16,11 +16,13 @@ source "$(dirname "$0")/check.sh"
 max_update=${1:-${MAX_UPDATE:-6000}}
 check_count MAX_UPDATE "$max_update"
 source "$(dirname "$0")/setup.sh"
+source recipes/jobs.sh
 run=${RUNS:-runs}/quickstart
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a second thread brings little
 
-if [ ! -e "$run/finished-$max_update" ]; then
-    fairseq-train --user-dir skiprnn_plugin --cpu \
+train() {
+    mkdir -p "$run"
+    logged "$run/train.log" fairseq-train --user-dir skiprnn_plugin --cpu \
         --task adding --stop-update-fraction 0.75 \
         --arch skip_gru --gru-reset before \
         --criterion mse_with_budget --cost-per-sample 1e-5 \
@@ -28,6 +30,15 @@ if [ ! -e "$run/finished-$max_update" ]; then
         --batch-size 256 --max-update "$max_update" --seed 1 --num-workers 0 \
         --save-dir "$run" --no-epoch-checkpoints --log-interval 100
     touch "$run/finished-$max_update"
+}
+
+if [ ! -e "$run/finished-$max_update" ]; then
+    background train >&2
+    wait_for_runs
+fi
+if [ ! -e "$run/finished-$max_update" ]; then
+    echo "error: training failed or was stopped; see the end of $run/train.log" >&2
+    exit 1
 fi
 skiprnn-report "$run"
 skiprnn-plot samples "$run/checkpoint_last.pt" --output "$run/samples.png"

@@ -6,7 +6,8 @@
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
 #                                     may be "", where there is none to report
-#   finish                            waits until they all have ended, and ends the recipe if one failed
+#   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
+#                                     stopped it
 #   report TABLE                      prints the table of the runs that were started
 #
 # Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
@@ -14,6 +15,8 @@
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
+# shellcheck disable=SC1091
+source "$(dirname "${BASH_SOURCE[0]}")/jobs.sh"
 
 read_settings() {
     local seed
@@ -35,20 +38,18 @@ train() { # RUN NAME FLAG...
     if [ ! -e "$finished" ]; then
         mkdir -p "$1"
         # One thread each; the run's whole log in its folder, its validations on the screen.
-        OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
+        logged "$1/train.log" env OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
             --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
             --batch-size 256 --max-update "$max_update" --num-workers 0 \
             --save-dir "$1" --no-epoch-checkpoints --save-interval 10 --validate-interval 10 \
-            --log-format json --log-interval 100 "${@:3}" 2>&1 | tee -a "$1/train.log" |
-            sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
+            --log-format json --log-interval 100 "${@:3}" | (
+            trap '' INT TERM
+            exec sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
 \"valid_num_updates\": \"\([^\"]*\)\".*/$2, update \3: ${metric#* } \1, fraction used \2/p"
+        )
         touch "$finished"
     fi
 }
-
-set -m # a process group for each run, so that stopping the recipe stops them
-trap 'for group in $(jobs -p); do kill -- "-$group" 2>/dev/null || true; done' EXIT
-trap 'exit 130' INT TERM
 
 runs=()
 tables=() # of each run
@@ -75,16 +76,19 @@ launch() {
         while (($(jobs -rp | wc -l) >= jobs)); do
             wait -n || true # a failure shows in finish
         done
-        train "$run" "$3 seed $seed" --seed "$seed" "${@:4}" </dev/null &
+        if $stopped; then
+            return
+        fi
+        background train "$run" "$3 seed $seed" --seed "$seed" "${@:4}"
     done
 }
 
 finish() {
     local run
-    wait
+    wait_for_runs
     for run in "${runs[@]}"; do
         if [ ! -e "$run/finished-$max_update" ]; then
-            echo "error: a run failed; see the end of $run/train.log" >&2
+            echo "error: a run failed or was stopped; see the end of $run/train.log" >&2
             exit 1
         fi
     done

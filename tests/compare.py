@@ -23,3 +23,11 @@ def assert_close(got, expected, what="value"):
 def assert_equal(got, expected, what="value"):
     """``got`` equals ``expected`` bit for bit."""
     torch.testing.assert_close(got, expected, rtol=0, atol=0, msg=lambda text: f"{what}: {text}")
+
+
+def logged(*runs):
+    """What is logged of the updates and the validations of runs one after another, without speed and time."""
+    return [
+        [{name: value for name, value in entry.items() if not name.endswith(("wps", "ups", "wall"))} for entry in each]
+        for each in ([entry for run in runs for entry in run.get(tag, [])] for tag in ("train_inner", "valid"))
+    ]

@@ -54,7 +54,12 @@ def load_checkpoint(path: Path, split: str) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`."""
     import torch
 
-    model, cfg, task, num_updates = _load_model(path)
+    from ..hub import load_model
+
+    try:
+        model, cfg, task, num_updates = load_model(path)
+    except ValueError as error:
+        raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
     try:
         task.load_dataset(split)
@@ -62,35 +67,6 @@ def load_checkpoint(path: Path, split: str) -> Loaded:
         raise UserError(f"{path}: can't load its held-out split {split!r} ({first_sentence(error)})") from error
     device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
     return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
-
-
-def _load_model(path: Path):
-    from fairseq import checkpoint_utils
-
-    try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        unknown = _unknown_parts(state["cfg"])
-        if not unknown:
-            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
-            num_updates = state["optimizer_history"][-1]["num_updates"]
-    except Exception as error:  # a file can be broken, or be something else, in any way
-        raise UserError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
-    if unknown:
-        raise UserError(f"{path}: unknown {unknown}; --user-dir names the folder of the plugin that has it")
-    return models[0], cfg, task, num_updates
-
-
-def _unknown_parts(cfg) -> str:
-    from fairseq.criterions import CRITERION_REGISTRY
-    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-    from fairseq.tasks import TASK_REGISTRY
-
-    known = {
-        "task": TASK_REGISTRY,
-        "model": {*MODEL_REGISTRY, *ARCH_MODEL_REGISTRY},
-        "criterion": CRITERION_REGISTRY,
-    }
-    return ", ".join(f"{part} {cfg[part]['_name']!r}" for part in known if cfg[part]["_name"] not in known[part])
 
 
 def evaluate(loaded: Loaded) -> Run:

@@ -1,6 +1,7 @@
 """The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
 
-from dataclasses import dataclass, field
+import contextlib
+from dataclasses import dataclass, field, fields
 from typing import List, NamedTuple, Optional
 
 import torch
@@ -106,10 +107,11 @@ class SkipRNNModel(BaseFairseqModel):
             "init": cfg.init,
             "engine": cfg.engine,
         }
+        modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}
         if cfg.cell == "gru":
-            self.rnn = SkipGRU(input_size, cfg.hidden_size, reset_after=cfg.gru_reset == "after", **options)
-        else:
-            self.rnn = {"lstm": SkipLSTM, "rnn": SkipRNN}[cfg.cell](input_size, cfg.hidden_size, **options)
+            options["reset_after"] = cfg.gru_reset == "after"
+        with as_option_errors({"hidden_size", *options}):
+            self.rnn = modules[cfg.cell](input_size, cfg.hidden_size, **options)
         self.num_directions = 2 if cfg.bidirectional else 1
         self.dropout = nn.Dropout(cfg.dropout)
         self.head = nn.Linear(self.num_directions * cfg.hidden_size, output_size)
@@ -120,6 +122,15 @@ class SkipRNNModel(BaseFairseqModel):
     def build_model(cls, cfg, task):
         """For a task that says its ``input_size`` and ``output_size``."""
         return cls(cfg, task.input_size, task.output_size)
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
+        """As :func:`skiprnn_plugin.hub.from_pretrained`; ``data_name_or_path`` other than "." replaces ``--data``."""
+        from ..hub import from_pretrained  # which needs the tasks, and they come after the models
+
+        if data_name_or_path != ".":
+            kwargs["data"] = data_name_or_path
+        return from_pretrained(model_name_or_path, checkpoint_file, user_dir, **kwargs)
 
     def forward(self, x: Tensor, lengths: Optional[Tensor] = None, seeds: Optional[Tensor] = None) -> SkipRNNOutput:
         """Read sequences and predict.
@@ -162,6 +173,18 @@ class SkipRNNModel(BaseFairseqModel):
         return normalize(net_output.prediction.float(), -1)
 
 
+@contextlib.contextmanager
+def as_option_errors(arguments):
+    """A ValueError that begins with the name of one of ``arguments`` names the option of the command line instead."""
+    try:
+        yield
+    except ValueError as error:
+        name, separator, rest = str(error).partition(":")
+        if not separator or name not in arguments:
+            raise
+        raise ValueError(f"--{name.replace('_', '-')}:{rest}") from None
+
+
 def check_choice(option: str, value: str, choices) -> None:
     """Raise ValueError if ``value`` is none of ``choices``."""
     if value not in choices:
@@ -173,6 +196,9 @@ def _register_architecture(rule: str, cell: str, name: str) -> None:
     def architecture(args):
         args.cell = getattr(args, "cell", cell)
         args.update_rule = getattr(args, "update_rule", rule)
+        for option in fields(SkipRNNConfig):  # a checkpoint lacks those that its version did not have
+            if option.name != "_name" and not hasattr(args, option.name):
+                setattr(args, option.name, option.default)
 
 
 for _rule, _prefix in (("learned", "skip"), ("random", "random_skip"), ("full", "full")):

@@ -29,6 +29,7 @@ class AddingTask(SyntheticTask):
 
     input_size = 2
     output_size = 1
+    predicts = "numbers"
 
     def __init__(self, cfg: AddingConfig, **kwargs):
         super().__init__(cfg, **kwargs)

@@ -31,6 +31,7 @@ class FrequencyDiscriminationTask(SyntheticTask):
 
     input_size = 1
     output_size = 2
+    predicts = "classes"
 
     def __init__(self, cfg: FrequencyDiscriminationConfig, **kwargs):
         super().__init__(cfg, **kwargs)

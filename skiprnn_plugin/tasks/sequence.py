@@ -2,15 +2,23 @@
 
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Optional
 
+from fairseq import utils
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from .._fairseq_patches import check_processes, forget_previous_run
+from .options import check_training_options
+from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
+
+CRITERIONS = {"classes": "cross_entropy_with_budget", "numbers": "mse_with_budget"}  # by what a task predicts
 
 
 @dataclass
@@ -25,39 +33,84 @@ class SequenceTaskConfig(FairseqDataclass):
     seed: int = II("common.seed")
 
 
-class SequenceTask(FairseqTask):
+class SequenceTask(StopsInOrder, FairseqTask):
     """A task whose model reads a sequence and makes one prediction.
 
     A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
     in a prediction. It loads datasets whose batches hold ``target`` and, in ``net_input``, ``x`` [B, T, input_size];
-    ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random skipping is to repeat.
+    ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random skipping is to repeat. For
+    ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one logit for each) or
+    ``"numbers"``.
     """
 
     input_size: int
     output_size: int
+    predicts: Optional[str] = None
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
-        if not kwargs.get("from_checkpoint"):  # a new run, not a model loaded beside it
+        self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
+        if not self.from_checkpoint:  # a new run, not a model loaded beside it
             forget_previous_run()
             check_processes()
+            check_training_options(cfg._get_root())
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 
     def get_batch_iterator(self, *args, **kwargs):
-        """As in fairseq, with two differences.
+        """As in fairseq, with three differences.
 
         Every sequence is in a batch: fairseq's default ``--required-batch-size-multiple`` of 8 would silently drop
         those left over at the end. And worker processes live for one epoch: they start from that epoch's data and end
-        with it, where persistent ones would repeat the first epoch's for ever.
+        with it, where persistent ones would repeat the first epoch's for ever. And a sequence longer than
+        ``max_tokens`` is treated as one longer than ``max_positions`` is; fairseq knows that in training alone.
         """
         kwargs["required_batch_size_multiple"] = 1
+        if kwargs.get("max_tokens") is not None:
+            kwargs["max_positions"] = utils.resolve_max_positions(kwargs.get("max_positions"), kwargs["max_tokens"])
         iterator = super().get_batch_iterator(*args, **kwargs)
         iterator.persistent_workers = False
         return iterator
 
+    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
+        """Leave out sequences that are too long, with a warning that says how many.
+
+        Raises ValueError if that would leave none, or if they are not to be ignored.
+        """
+        kept = super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs=True)
+        long = len(indices) - len(kept)
+        if long and (not ignore_invalid_inputs or len(kept) == 0):
+            skip = "" if ignore_invalid_inputs else ", or skip them with --skip-invalid-size-inputs-valid-test"
+            raise ValueError(
+                f"--max-tokens: {long} of {len(indices)} sequences are longer than {max_positions}: raise it{skip}"
+            )
+        return kept
+
+    def build_model(self, cfg, from_checkpoint=False):
+        if from_checkpoint:
+            models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
+            warn_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
+        return super().build_model(cfg, from_checkpoint)
+
+    def build_criterion(self, cfg, from_checkpoint=False):
+        """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
+        from_checkpoint = from_checkpoint or self.from_checkpoint
+        if from_checkpoint:
+            warn_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
+        fitting = CRITERIONS.get(self.predicts)
+        if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
+        return super().build_criterion(cfg, from_checkpoint)
+
     def post_validate(self, model, stats, agg):
-        """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached."""
+        """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.
+
+        Raises ValueError if ``--best-checkpoint-metric`` is none of what was logged.
+        """
+        best = self.cfg._get_root().checkpoint.best_checkpoint_metric
+        if best not in stats:
+            known = ", ".join(sorted(name for name in stats if name != "num_updates" and not name.startswith("best_")))
+            raise ValueError(f"--best-checkpoint-metric: expected one of {known}, got {best!r}")
         if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
             logger.info(
                 f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "
@@ -69,6 +122,13 @@ class SequenceTask(FairseqTask):
             # At the end of one it can end at once, if what it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
                 cfg.optimization.stop_min_lr = math.inf
+
+
+def warn_unknown_options(part: str, cfg, dataclasses) -> None:
+    """Log a warning for each option of a stored configuration that this version does not have; fairseq drops them."""
+    if dataclasses.get(cfg.get("_name")) is not None:
+        for name in sorted(set(cfg) - {each.name for each in fields(dataclasses[cfg._name])}):
+            logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
 
 
 def check_positive(options: dict) -> None:

@@ -154,7 +154,7 @@ def test_stop_rule(fraction, limit, stops, solved):
     cfg = OmegaConf.create({
         "task": {**vars(AddingConfig()), "seed": 1, "stop_update_fraction": limit},
         "optimization": {"max_update": 1000, "stop_min_lr": -1.0},
-        "dataset": {"validate_interval": 10}, "checkpoint": {"save_interval": 10},
+        "dataset": {"validate_interval": 10}, "checkpoint": {"save_interval": 10, "best_checkpoint_metric": "solved"},
     })  # fmt: skip
     task = AddingTask(cfg.task)
     task.post_validate(None, {"solved": solved, "update_fraction": fraction, "num_updates": 300}, None)
@@ -190,8 +190,8 @@ def test_stops_once_solved_below_the_fraction(tmp_path, interval):
         (("--stop-update-fraction", "1.5"), "--stop-update-fraction.*1.5"),
         (("--arch", "random_skip_gru", "--skip-prob", "1.5"), "--skip-prob.*1.5"),
         (("--cost-per-sample=-1e-5",), "--cost-per-sample.*-1e-05"),
-        (("--hidden-size", "0"), "hidden_size.*0"),
-        (("--engine", "warp"), "engine.*'warp'"),
+        (("--hidden-size", "0"), "--hidden-size.*0"),
+        (("--engine", "warp"), "--engine.*'warp'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,0 +1,80 @@
+"""Checks of fairseq's own options, which it takes as they come: a wrong one fails later, elsewhere, or silently."""
+
+import ast
+import math
+import os
+from typing import Any, Iterator, Tuple
+
+from omegaconf import DictConfig, ListConfig
+
+SECTIONS = ("common", "dataset", "optimization", "checkpoint", "optimizer", "lr_scheduler", "ema")
+
+# Smallest value of each; None is fine too, where fairseq has it as a default
+LEAST = {
+    "common": {"log_interval": 1},
+    "dataset": {
+        "batch_size": 1, "batch_size_valid": 1, "max_tokens": 1, "max_tokens_valid": 1, "num_workers": 0,
+        "validate_interval": 1, "validate_interval_updates": 0,
+    },
+    "optimization": {"lr": 0, "update_freq": 1, "max_update": 0, "max_epoch": 0, "clip_norm": 0},
+    "checkpoint": {"save_interval": 1, "save_interval_updates": 0},
+}  # fmt: skip
+
+
+def check_training_options(cfg: DictConfig) -> None:
+    """Raise ValueError, with the option's name on the command line, for the first that can't be meant.
+
+    ``cfg`` is the whole configuration of a run; of what it lacks nothing is said.
+    """
+    for section in SECTIONS:
+        for name, values in _options(cfg.get(section)):
+            least = LEAST.get(section, {}).get(name)
+            if least is not None and len(values) == 0:
+                raise ValueError(f"{_flag(name)}: expected at least one number, got none")
+            for value in values:
+                if isinstance(value, float) and math.isnan(value):
+                    raise ValueError(f"{_flag(name)}: expected a number, got nan")
+                if least is not None and value is not None and not least <= value < math.inf:
+                    raise ValueError(f"{_flag(name)}: expected a number of at least {least}, got {value}")
+    _check_betas((cfg.get("optimizer") or {}).get("adam_betas"))
+    _check_splits(cfg.get("dataset") or {})
+    _check_restore_file(cfg.get("checkpoint") or {})
+
+
+def _options(section) -> Iterator[Tuple[str, Tuple[Any, ...]]]:
+    """Each option of a section and its values, of which a list has several."""
+    for name, value in (section or {}).items():
+        yield name, tuple(value) if isinstance(value, ListConfig) else (value,)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_betas(betas) -> None:
+    """fairseq evaluates them as Python."""
+    try:
+        values = ast.literal_eval(betas) if isinstance(betas, str) else betas
+        wrong = values is not None and not (len(values) == 2 and all(0 <= value < 1 for value in values))
+    except (ValueError, SyntaxError, TypeError):
+        wrong = True
+    if wrong:
+        raise ValueError(f"--adam-betas: expected two numbers in [0, 1), as '(0.9, 0.999)', got {betas!r}")
+
+
+def _check_splits(dataset) -> None:
+    train, valid = dataset.get("train_subset"), dataset.get("valid_subset")
+    if train == "":
+        raise ValueError("--train-subset: expected a split, got ''")
+    if valid is not None and not dataset.get("disable_validation"):
+        splits = valid.split(",")
+        if "" in splits or train in splits:  # they would share an iterator
+            raise ValueError(f"--valid-subset: expected held-out splits, as valid or valid,test, got {valid!r}")
+
+
+def _check_restore_file(checkpoint) -> None:
+    """fairseq starts anew if it is not there."""
+    path = checkpoint.get("restore_file")
+    local = path not in (None, "checkpoint_last.pt") and "://" not in path and not checkpoint.get("checkpoint_suffix")
+    if local and not os.path.isfile(path):
+        raise ValueError(f"--restore-file: no such file: {path!r}")

@@ -1,0 +1,206 @@
+"""How training ends before its time, so that the same command goes on as if it had not: by a signal, or by patience."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import weakref
+from typing import Optional
+
+import torch
+
+from .._fairseq_patches import forget_previous_run
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+SAME_REQUEST = 0.5  # seconds; a launcher may pass on the signal that the whole process group has got
+LOGGED = "stop_signals"  # in a training step's logging output: 1 if this process got a signal, else 0
+
+
+class SignalWatch:
+    """Notes the first SIGTERM or SIGINT while fairseq-train runs; a second one, or one after its end, does what it did
+    before this was made.
+
+    Without effect on signals that are ignored (``nohup``) and outside the main thread, where Python takes no handlers.
+    Handlers of a program's own are called too.
+
+    Attributes:
+        received: the signal's name, None until there was one.
+    """
+
+    _current: Optional["SignalWatch"] = None  # only one can be undone in the right order
+
+    def __init__(self):
+        self.received: Optional[str] = None
+        self._since = 0.0
+        self._previous = {}
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if SignalWatch._current is not None:
+            SignalWatch._current.restore()
+        SignalWatch._current = self
+        for number in SIGNALS:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's own
+                self._previous[number] = signal.signal(number, self._handle)
+
+    def _handle(self, number, frame) -> None:
+        name = signal.Signals(number).name
+        if not _fairseq_trains(frame):
+            self.restore()
+            signal.raise_signal(number)
+        elif self.received is None:
+            self.received, self._since = name, time.monotonic()
+            # A handler can interrupt a print or a log call, whose streams are not reentrant.
+            os.write(2, f"{name}: ending after the update, or validation, that is running; again: at once\n".encode())
+            previous = self._previous[number]
+            if callable(previous) and previous is not signal.default_int_handler:
+                previous(number, frame)
+        elif time.monotonic() - self._since >= SAME_REQUEST:
+            self.restore()
+            signal.raise_signal(number)
+
+    def restore(self) -> None:
+        """Put the previous handlers back, unless somebody has set others since."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # as a finalizer this can run anywhere
+        while self._previous:
+            number, previous = self._previous.popitem()
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, previous)
+        if SignalWatch._current is self:
+            SignalWatch._current = None
+
+
+def _fairseq_trains(frame) -> bool:
+    """Whether fairseq-train's main function is among the callers; fairseq has no hook for when it ends."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "main" and code.co_filename.endswith(os.path.join("fairseq_cli", "train.py")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class StopsInOrder:
+    """A mixin for a ``FairseqTask``, before it in the list of bases.
+
+    SIGTERM and SIGINT end training after the update that is running, on all processes alike, with a checkpoint and
+    exit code 0. Nothing is validated on the way out (a scheduler's patience is short) but what was due anyway, at the
+    end of an epoch for instance: a resumed run would not make up for it. A validation that is running is finished, and
+    one more update made. ``--patience`` counts on where it was when a run is resumed.
+    """
+
+    _watch: Optional[SignalWatch] = None
+    _train_iterator = None
+    _settings = None  # what the user gave for the options that end training, while they are changed
+    _num_updates = 0
+
+    def begin_epoch(self, epoch, model):
+        super().begin_epoch(epoch, model)
+        if self._watch is None and _fairseq_trains(sys._getframe()):  # other loops would not heed max_update
+            self._watch = SignalWatch()
+            weakref.finalize(self, self._watch.restore)
+
+    def get_batch_iterator(self, dataset, *args, **kwargs):
+        iterator = super().get_batch_iterator(dataset, *args, **kwargs)
+        if not isinstance(iterator.collate_fn, _CollaterInWorker):
+            iterator.collate_fn = _CollaterInWorker(iterator.collate_fn)
+        cfg = self.cfg._get_root()
+        if "dataset" in cfg and self.datasets.get(cfg.dataset.train_subset) is dataset:
+            self._train_iterator = iterator
+        return iterator
+
+    def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
+        loss, size, logged = super().train_step(sample, model, criterion, optimizer, update_num, *args, **kwargs)
+        self._num_updates = update_num + 1  # of this step, once it is made
+        # fairseq adds up what is logged over all processes, so that all of them learn of a signal at the same update.
+        return loss, size, {**logged, LOGGED: int(self._watch is not None and self._watch.received is not None)}
+
+    def reduce_metrics(self, logging_outputs, criterion):
+        super().reduce_metrics(logging_outputs, criterion)
+        if sum(float(output.get(LOGGED, 0)) for output in logging_outputs) > 0 and self._settings is None:
+            self._end_training()
+
+    def _end_training(self) -> None:
+        cfg = self.cfg._get_root()
+        self._settings = (cfg.optimization.max_update, cfg.dataset.disable_validation)
+        cfg.optimization.max_update = self._num_updates
+        if not self._validation_is_due():
+            cfg.dataset.disable_validation = True
+        path = os.path.join(cfg.checkpoint.save_dir, "checkpoint_last.pt")
+        name = (self._watch and self._watch.received) or "a signal to another process"
+        if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints:
+            outcome = "saving nothing to resume from, as --no-save or --no-last-checkpoints says"
+        else:
+            outcome = f"the same command resumes from {path}"
+        logger.info(f"stopped by {name} after {self._num_updates} updates: {outcome}")
+
+    def _validation_is_due(self) -> bool:
+        """Whether fairseq would validate after this update anyway."""
+        cfg = self.cfg._get_root()
+        if self._train_iterator is not None and self._train_iterator.end_of_epoch():
+            intervals = ()
+            due = self._train_iterator.epoch % cfg.dataset.validate_interval == 0
+        else:
+            intervals = (cfg.checkpoint.save_interval_updates,)
+            due = False
+        intervals += (cfg.dataset.validate_interval_updates,)
+        return due or any(interval > 0 and self._num_updates % interval == 0 for interval in intervals)
+
+    def get_checkpoint_dict(self):
+        """fairseq's hook for what a task adds to a checkpoint: here how long the best score has stood."""
+        cfg = self.cfg._get_root()
+        if self._settings is not None:  # fairseq has decided to stop: the checkpoint is to hold what the user gave
+            cfg.optimization.max_update, cfg.dataset.disable_validation = self._settings
+        patience = (
+            vars(sys.modules["fairseq_cli.train"].should_stop_early) if "fairseq_cli.train" in sys.modules else {}
+        )
+        state = {"metric": cfg.checkpoint.best_checkpoint_metric}
+        if patience.get("best") is not None:
+            state.update(best=float(patience["best"]), num_runs=int(patience["num_runs"]))
+        return {type(self).__name__: state}
+
+    def set_checkpoint_dict(self, state) -> None:
+        """The reverse, when a run is resumed, after fairseq has restored the best score."""
+        checkpoint = self.cfg._get_root().checkpoint
+        if state["metric"] != checkpoint.best_checkpoint_metric:
+            logger.warning(
+                f"--best-checkpoint-metric was {state['metric']} and is {checkpoint.best_checkpoint_metric} now: "
+                "the best score starts anew"
+            )
+            forget_previous_run()
+        elif "best" in state and not (checkpoint.reset_meters or checkpoint.reset_optimizer):
+            from fairseq_cli.train import should_stop_early
+
+            should_stop_early.best, should_stop_early.num_runs = state["best"], state["num_runs"]
+
+
+class _CollaterInWorker:
+    """A collate function that makes the worker process which calls it leave signals to the training process.
+
+    A signal to the whole process group (Ctrl-C) would else end the workers, and the training with an error. They end
+    with it, which may take a SIGTERM from it.
+    """
+
+    def __init__(self, collate):
+        self.collate = collate
+        self.process = None
+
+    def __call__(self, samples):
+        if self.process != os.getpid() and torch.utils.data.get_worker_info() is not None:
+            self.process = os.getpid()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            if hasattr(signal, "sigwaitinfo"):  # not on macOS
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler would not learn who sent it
+                threading.Thread(target=_end_when_told_by, args=(os.getppid(),), daemon=True).start()
+        return self.collate(samples)
+
+
+def _end_when_told_by(parent: int) -> None:
+    """Take this process's SIGTERMs, and end it at the first that ``parent`` sent."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+        pass
+    os._exit(0)
