@@ -145,8 +145,8 @@ def _find_times(inputs: Inputs, end: Tensor):
     if isinstance(inputs.threshold, float):
         return lambda rows, p, acc, t: t + jump.count_skips(p, acc, end[rows] - t, inputs.threshold)
     noise, last = inputs.threshold, inputs.x.shape[1] - 1
-    return lambda rows, p, acc, t: t + jump.add_up(
-        p, acc, end[rows] - t, lambda step: noise[rows, (t + step).clamp(max=last)]
+    return lambda rows, p, acc, t: (
+        t + jump.add_up(p, acc, end[rows] - t, lambda step: noise[rows, (t + step).clamp(max=last)])
     )
 
 

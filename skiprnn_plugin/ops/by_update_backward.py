@@ -108,9 +108,7 @@ class _Backward:
             first = self.holds_initial.to(torch.uint8).argmax(1).view(-1, 1, 1)
             held = self.d_held.take_along_dim(first, 1).squeeze(1)
             self.dh[-1] += held * self.holds_initial.any(1, keepdim=True)
-        state = SkipState(
-            torch.stack(self.dh), torch.stack(self.dc) if inputs.cell.has_c else None, self.dp, self.dacc
-        )
+        state = SkipState(torch.stack(self.dh), torch.stack(self.dc) if inputs.cell.has_c else None, self.dp, self.dacc)
         d_gate = (None, None)
         if gate is not None:
             d_gate = self.d_gate_weight.to(gate.weight.dtype), self.d_gate_bias.to(gate.bias.dtype)
@@ -226,7 +224,7 @@ class _Backward:
                     du = du + _dot(dc[layer], step.c[layer] - old_c[layer])
             dv = self.free[at] * du
         self._put("dp", step.rows, dv)
-        self._put("dacc", step.rows, dv)
+        self._put("dacc", step.rows, dv.clone())
         d_logit = dp * step.p * (1 - step.p)
         part, states, hidden = dc if has_c else dh, step.c if has_c else step.h, dh[0].shape[-1]
         self.d_gate_bias += d_logit.sum()
