@@ -8,12 +8,12 @@ all layers and over h and c, autograd on the specification gives, at every step,
     dp~_t = u_t dp_t                        dS~_t = u_t dS_t + (through the gate) w p~_t (1 - p~_t) dp~_t
     dS_{t-1} = (1 - u_t) dS_t + cell backward of dS~_t
 
-(with updates from outside, du_t goes nowhere: dv_t = (1 - u_t) dacc_t). At a skipped step no gradient reaches x_t or the
-weights, but du_t needs the values of its candidates, S~_t and p~_t. They are computed here, many together, from the
+(with updates from outside, du_t goes nowhere: dv_t = (1 - u_t) dacc_t). At a skipped step no gradient reaches x_t or
+the weights, but du_t needs the values of its candidates, S~_t and p~_t. They are computed here, many together, from the
 state that is held: nothing is kept for them. Only the scalars dp, dacc go step by step.
 """
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -69,8 +69,8 @@ def backward(
 
 
 class _Backward:
-    """One backward pass. ``dh``, ``dc`` (a tensor [B, H] for each layer), ``dp`` and ``dacc`` [B] are the gradients with
-    respect to the state that each sequence holds where the pass has come to."""
+    """One backward pass. ``dh``, ``dc`` (a tensor [B, H] for each layer), ``dp`` and ``dacc`` [B] are the gradients of
+    the state that each sequence holds where the pass has come to."""
 
     def __init__(self, inputs: Inputs, steps: List[Step], updates, d_output, d_state, d_updates, need_dx):
         self.inputs, self.steps, self.direct = inputs, steps, d_updates
@@ -231,7 +231,8 @@ class _Backward:
         for i, layer in enumerate(gate.layers):
             which = slice(i * hidden, (i + 1) * hidden)
             self.d_gate_weight[0, which] += d_logit @ states[layer].to(d_logit.dtype)
-            part[layer] = part[layer] + torch.outer(d_logit.to(gate.weight.dtype), gate.weight[0, which])
+            through = torch.outer(d_logit.to(gate.weight.dtype), gate.weight[0, which])
+            part[layer] = part[layer] + through.to(part[layer].dtype)
 
     def _put(self, name: str, rows: Optional[Tensor], value: Tensor, layer: Optional[int] = None) -> None:
         """Set the gradient ``name`` (of ``layer``) of these sequences, of all for None."""

@@ -60,7 +60,7 @@ class Cell:
     def combine(
         x: Tensor, u: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
     ) -> Tuple[Tensor, Optional[Tensor], Tuple[Tensor, ...]]:
-        """From ``x`` = W x + b [N, G * H] and ``u`` = ``recur(h, w)``: new ``h``, ``c``, and what ``backward`` needs."""
+        """New ``h``, ``c`` from ``x`` = W x + b [N, G * H] and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
         raise NotImplementedError
 
     @staticmethod
@@ -128,7 +128,7 @@ class GRU(Cell):
         u_rz, u_n = u.split([2 * size, size], -1)
         r, z = torch.sigmoid(_normalize(x_rz + u_rz, w)).chunk(2, -1)
         n = torch.tanh(torch.addcmul(x_n, r, u_n))
-        return torch.lerp(_drop(n, mask), h, z), None, (r, z, n, u_n)
+        return _mix(_drop(n, mask), h, z), None, (r, z, n, u_n)
 
     @staticmethod
     def backward(dh, dc, kept, h, c, w):
@@ -164,7 +164,7 @@ class GRUResetBefore(GRU):
         x_rz, x_n = x.split([2 * size, size], -1)
         r, z = torch.sigmoid(_normalize(x_rz + u, w)).chunk(2, -1)
         n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :]))
-        return torch.lerp(_drop(n, mask), h, z), None, (r, z, n)
+        return _mix(_drop(n, mask), h, z), None, (r, z, n)
 
     @staticmethod
     def backward(dh, dc, kept, h, c, w):
@@ -209,6 +209,11 @@ class RNN(Cell):
 def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
     """Zoneout (Krueger et al. 2017): a unit keeps its old value where ``mask`` is 1."""
     return mask * old + (1 - mask) * new
+
+
+def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
+    """(1 - z) new + z old; under autocast the old state may be in a higher precision."""
+    return torch.lerp(new, old, z) if new.dtype == old.dtype else new + z * (old - new)
 
 
 def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:

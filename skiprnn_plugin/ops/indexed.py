@@ -1,11 +1,11 @@
 """The ``indexed`` engine: by update, not by time step, in plain torch, with a backward of its own.
 
-The algorithm is in :mod:`.by_update` and :mod:`.by_update_backward`. Here it meets torch: as an autograd function, and for
-``torch.compile`` as a registered op, whose number of updates is a size that the compiler takes from the data.
+The algorithm is in :mod:`.by_update` and :mod:`.by_update_backward`. Here it meets torch: as an autograd function, and
+for ``torch.compile`` as a registered op, whose number of updates is a size that the compiler takes from the data.
 """
 
 from contextlib import nullcontext
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -170,8 +170,8 @@ def scan_op(
     last_only: bool,
     keep: bool,
 ) -> List[Tensor]:
-    """The engine as a torch op: output, h, c (empty without one), p, acc, updates, and then what its backward needs, one
-    tensor for all updates of each thing that a ``Step`` holds, and the iterations' sizes."""
+    """The engine as a torch op: output, h, c (empty without one), p, acc, updates, and then what its backward needs: the
+    iterations' sizes, and one tensor for all updates of each thing that a ``Step`` holds."""
     options = Options(cell, real, schedule, noise, threshold, gate_layers, last_only)
     inputs = _inputs(options, (x, h, c, p, acc, gate_weight, gate_bias, dropout_mask), weights)
     output, state, updates, steps = forward(inputs, keep)

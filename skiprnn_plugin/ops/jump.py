@@ -1,4 +1,4 @@
-"""When does a sequence update next? The gate's arithmetic between two updates, as bit for bit the specification has it.
+"""When does a sequence update next? The gate's arithmetic between two updates, bit for bit that of the specification.
 
 After an update nothing but ``acc`` changes until the next one, v = acc + min(p, 1 - acc), so its time follows from ``p``.
 """
