@@ -170,8 +170,8 @@ def scan_op(
     last_only: bool,
     keep: bool,
 ) -> List[Tensor]:
-    """The engine as a torch op: output, h, c (empty without one), p, acc, updates, and then what its backward needs: the
-    iterations' sizes, and one tensor for all updates of each thing that a ``Step`` holds."""
+    """The engine as a torch op: output, h, c (empty without one), p, acc, updates, and then what its backward needs:
+    the iterations' sizes, and one tensor for all updates of each thing that a ``Step`` holds."""
     options = Options(cell, real, schedule, noise, threshold, gate_layers, last_only)
     inputs = _inputs(options, (x, h, c, p, acc, gate_weight, gate_bias, dropout_mask), weights)
     output, state, updates, steps = forward(inputs, keep)

@@ -1,6 +1,6 @@
 """When does a sequence update next? The gate's arithmetic between two updates, bit for bit that of the specification.
 
-After an update nothing but ``acc`` changes until the next one, v = acc + min(p, 1 - acc), so its time follows from ``p``.
+After an update nothing but ``acc`` changes until the next one, v = acc + min(p, 1 - acc): its time follows from ``p``.
 """
 
 from typing import Tuple
