@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, find_packages, setup
 
 ROOT = Path(__file__).parent
 VERSION = next(
@@ -17,7 +17,10 @@ setup(
     long_description=(ROOT / "README.md").read_text(),
     long_description_content_type="text/markdown",
     license="MIT",
-    packages=find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
+    packages=[
+        *find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
+        *find_namespace_packages(include=["hydra_plugins.*"]),
+    ],
     package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
     python_requires=">=3.10",
     install_requires=[

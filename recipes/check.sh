@@ -15,3 +15,14 @@ check_distinct() { # NAME VALUE...
         exit 2
     fi
 }
+
+check_numbers() { # NAME VALUE...
+    local value
+    for value in "${@:2}"; do
+        if ! [[ $value =~ ^([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?$ ]]; then
+            echo "error: $1: expected numbers of at least 0, got '$value'" >&2
+            exit 2
+        fi
+    done
+    check_distinct "$@"
+}

@@ -1,14 +1,16 @@
-# Source this from the recipe of a table of the paper: what all those recipes do alike.
+# Source this from a recipe of many runs, as of a table of the paper: what those recipes do alike.
 #
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
+#   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
+#                                     may be "", where there is none to report
 #   finish                            waits until they all have ended, and ends the recipe if one failed
 #   report TABLE                      prints the table of the runs that were started
 #
-# Before start, the recipe sets `options`, an array of what fairseq-train gets in every run (it wins over what is set
-# below), and `metric`, "NAME TITLE" of the number to show at each validation.
+# Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
+# `options`, an array of what fairseq-train gets in every run. Flags win over what is set below.
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
@@ -34,7 +36,6 @@ train() { # RUN NAME FLAG...
         mkdir -p "$1"
         # One thread each; the run's whole log in its folder, its validations on the screen.
         OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
-            --gru-reset before \
             --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
             --batch-size 256 --max-update "$max_update" --num-workers 0 \
             --save-dir "$1" --no-epoch-checkpoints --save-interval 10 --validate-interval 10 \
@@ -53,25 +54,29 @@ runs=()
 tables=() # of each run
 
 start() {
-    local rows row flags seed run
+    local rows row flags
     check_distinct ROW "${@:4}"
     rows=$(python -m skiprnn_plugin.cli.tables "$1" "${@:4}")
     while IFS=$'\t' read -r row flags; do
-        flags="${options[*]} $flags"
-        if [[ $flags == *"--arch full_"* ]]; then
+        if [[ "${options[*]} $flags" == *"--arch full_"* ]]; then
             flags+=" --stop-update-fraction 1"
         fi
-        for seed in "${seeds[@]}"; do
-            run=${RUNS:-runs}/$2/$row/seed$seed
-            runs+=("$run")
-            tables+=("$1")
-            while (($(jobs -rp | wc -l) >= jobs)); do
-                wait -n || true # a failure shows in finish
-            done
-            # shellcheck disable=SC2086  # flags are words
-            train "$run" "$3$row seed $seed" --seed "$seed" $flags </dev/null &
-        done
+        # shellcheck disable=SC2086  # flags are words
+        launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" $flags
     done <<<"$rows"
+}
+
+launch() {
+    local seed run
+    for seed in "${seeds[@]}"; do
+        run=${RUNS:-runs}/$2/seed$seed
+        runs+=("$run")
+        tables+=("$1")
+        while (($(jobs -rp | wc -l) >= jobs)); do
+            wait -n || true # a failure shows in finish
+        done
+        train "$run" "$3 seed $seed" --seed "$seed" "${@:4}" </dev/null &
+    done
 }
 
 finish() {

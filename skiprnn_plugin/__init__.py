@@ -11,7 +11,9 @@ __version__ = "0.1.0"
 
 
 def _register():
-    from . import criterions, models, tasks  # noqa: F401  (importing them is what registers)
+    from . import _fairseq_patches, criterions, models, tasks  # noqa: F401  (importing them is what registers)
+
+    _fairseq_patches.apply()
 
 
 when_imported("fairseq", _register)

@@ -7,7 +7,7 @@ from typing import Callable
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> None:
-    """Call ``callback`` now if the top-level module ``name`` is loaded, else right after its first successful import.
+    """Call ``callback`` now if the module ``name`` is loaded, else right after its first successful import.
 
     Nothing is imported on the caller's behalf, and a module that is never imported, or is not installed, is no error.
     """

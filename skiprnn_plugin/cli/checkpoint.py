@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from .command import UserError, first_sentence
-from .runs import Run, collect_options
+from .runs import Run, collect_options, is_checkpoint, read_log
 
 
 @dataclass
@@ -119,3 +119,8 @@ def evaluate(loaded: Loaded) -> Run:
         task.reduce_metrics(logged, criterion)
         numbers = {name: float(value) for name, value in aggregator.get_smoothed_values().items()}
     return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))
+
+
+def read_run(file: Path, split: str) -> Run:
+    """What a checkpoint, evaluated anew, or a log says of a held-out split."""
+    return evaluate(load_checkpoint(file, split)) if is_checkpoint(file) else read_log(file, split)

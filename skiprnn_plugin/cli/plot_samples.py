@@ -79,10 +79,16 @@ def predict(loaded: Loaded, count: int) -> Samples:
         sample = utils.move_to_cuda(sample)
     with torch.no_grad():
         output = loaded.model(**sample["net_input"])
+    steps = dataset.num_tokens(0)
+    if output.updates.shape[1] % steps:
+        raise UserError(
+            f"{loaded.path}: expected a model that decides at each of {steps} steps, it decides at "
+            f"{output.updates.shape[1]}"
+        )
     return TASKS[task](
         loaded.options,
         sample["net_input"]["x"].cpu().numpy(),
-        (output.updates.view(count, -1, dataset.num_tokens(0)) > 0).any(1).cpu().numpy(),  # in either direction
+        (output.updates.view(count, -1, steps) > 0).any(1).cpu().numpy(),  # in either direction
         sample["target"].cpu().numpy(),
         output.prediction.cpu().numpy(),
     )

@@ -5,16 +5,24 @@ import json
 import math
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
-from .checkpoint import check_split, evaluate, import_user_dir, load_checkpoint
+from .checkpoint import check_split, import_user_dir, read_run
 from .command import UserError, run_command
-from .runs import Run, belongs_to, describe, find_file, find_row, is_checkpoint, read_log, same
+from .runs import (
+    RUN_HELP,
+    SPEED,
+    Run,
+    belongs_to,
+    describe,
+    describe_experiment,
+    find_departures,
+    find_files,
+    find_row,
+)
 from .tables import TABLES, Column, Row, Table, find_table, plain
 
 PROGRAM = "skiprnn-report"
-SPEED = ("wps", "wpb", "bsz")  # fairseq's; about the machine and the batches, not the model
 
 
 @dataclass
@@ -79,8 +87,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew) or "
-        "a log of fairseq-train --log-format json (its last validation)",
+        help=RUN_HELP,
     )
     parser.add_argument("--table", help=f"one of: {', '.join(TABLES)} (default: the one that the runs belong to)")
     parser.add_argument("--split", default="valid", help="held-out split to report (default: %(default)s)")
@@ -93,10 +100,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def report(args: argparse.Namespace) -> str:
     check_split(args.split)
     table = find_table(args.table) if args.table else None
-    files = _find_files(args.runs)
+    files = find_files(args.runs)
     if args.user_dir:
         import_user_dir(args.user_dir)
-    runs = [_read(file, args.split) for file in files]
+    runs = [read_run(file, args.split) for file in files]
     table = table or _infer_table(runs)
     groups = group_runs(runs, table)
     with_runs = [group for group in groups if group.runs]
@@ -107,32 +114,12 @@ def report(args: argparse.Namespace) -> str:
     return as_markdown(shown, table, args.split)
 
 
-def _find_files(paths: Sequence[str]) -> List[Path]:
-    files: List[Path] = []
-    for file in map(find_file, paths):
-        if any(file.samefile(other) for other in files):
-            raise UserError(f"{file}: given twice")
-        files.append(file)
-    return files
-
-
-def _read(file: Path, split: str) -> Run:
-    return evaluate(load_checkpoint(file, split)) if is_checkpoint(file) else read_log(file, split)
-
-
 def _infer_table(runs: Sequence[Run]) -> Table:
     fitting = [table for table in TABLES.values() if all(belongs_to(table, run.options) for run in runs)]
     if len(fitting) != 1:
-        kinds = sorted({_kind(run.options) for run in runs})
+        kinds = sorted({describe_experiment(run.options) for run in runs})
         raise UserError(f"--table: needed for runs of task {', '.join(kinds)}; known: {', '.join(TABLES)}")
     return fitting[0]
-
-
-def _kind(options: Mapping[str, Any]) -> str:
-    """The task, and what chooses between its tables if it has several."""
-    names = {name: None for table in TABLES.values() if table.task == options["task"] for name in table.condition}
-    chosen = " and ".join(f"{name} {plain(options.get(name))}" for name in names)
-    return options["task"] + (f" with {chosen}" if chosen else "")
 
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
@@ -166,10 +153,8 @@ def _warn(groups: Sequence[Group], table: Table) -> None:
         seeds = [run.options.get("seed") for run in group.runs]
         if len(set(seeds)) < len(seeds):
             notes.append("runs share a seed")
-        for name, value in table.settings.items() if group.row else ():
-            matters = name != "gru_reset" or options.get("cell") == "gru"
-            if matters and not same(options.get(name, value), value):
-                notes.append(f"the paper has {name} {plain(value)}, the run has {plain(options[name])}")
+        for name, value in find_departures(table, options).items() if group.row else ():
+            notes.append(f"the paper has {name} {plain(value)}, the run has {plain(options[name])}")
         for note in notes:
             print(f"{PROGRAM}: warning: {group.label}: {note}", file=sys.stderr)
 

@@ -5,10 +5,17 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .command import UserError
-from .tables import Row, Table, plain
+from .tables import TABLES, Row, Table, plain
+
+RUN_HELP = (
+    "a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew) or a log of "
+    "fairseq-train --log-format json (its last validation)"
+)
+TRAINING = ("optimizer", "lr", "clip_norm", "batch_size")  # options of how a model was trained
+SPEED = ("wps", "wpb", "bsz")  # logged by fairseq; about the machine and the batches, not the model
 
 
 @dataclass
@@ -43,6 +50,16 @@ def find_file(path: str) -> Path:
         found = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
         raise UserError(f"{run}: holds no checkpoint_last.pt and {found}")
     return logs[0]
+
+
+def find_files(paths: Sequence[str]) -> List[Path]:
+    """The files that RUN arguments stand for, each given once."""
+    files: List[Path] = []
+    for file in map(find_file, paths):
+        if any(file.samefile(other) for other in files):
+            raise UserError(f"{file}: given twice")
+        files.append(file)
+    return files
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -102,6 +119,22 @@ def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:
 def find_row(table: Table, options: Mapping[str, Any]) -> Optional[Row]:
     """The row that a run with these options repeats, or None."""
     return next((row for row in table.rows if _repeats(table, row, options)), None)
+
+
+def describe_experiment(options: Mapping[str, Any]) -> str:
+    """The task, and what chooses between its tables if it has several."""
+    names = {name: None for table in TABLES.values() if table.task == options["task"] for name in table.condition}
+    chosen = " and ".join(f"{name} {plain(options.get(name))}" for name in names)
+    return options["task"] + (f" with {chosen}" if chosen else "")
+
+
+def find_departures(table: Table, options: Mapping[str, Any]) -> Dict[str, Any]:
+    """The settings of a table's rows that a run with these options has otherwise, with the paper's values."""
+    return {
+        name: value
+        for name, value in table.settings.items()
+        if (name != "gru_reset" or options.get("cell") == "gru") and not same(options.get(name, value), value)
+    }
 
 
 def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:

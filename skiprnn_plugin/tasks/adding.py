@@ -18,6 +18,11 @@ class AddingConfig(SyntheticTaskConfig):
     max_value: float = field(default=0.5, metadata={"help": "upper end of the values' range"})
 
 
+def solved_mse(low: float, high: float) -> float:
+    """The largest MSE that counts as solved, with values from U(low, high)."""
+    return target_variance(low, high) / 100
+
+
 @register_task("adding", dataclass=AddingConfig)
 class AddingTask(SyntheticTask):
     """Logs ``solved``: 1 once the MSE is at least 100 times below the targets' variance."""
@@ -38,6 +43,6 @@ class AddingTask(SyntheticTask):
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
-        limit = target_variance(self.cfg.min_value, self.cfg.max_value) / 100
+        limit = solved_mse(self.cfg.min_value, self.cfg.max_value)
         if isinstance(criterion, BudgetCriterion):
             metrics.log_derived("solved", lambda meters: float("mse" in meters and meters["mse"].avg <= limit))

@@ -8,7 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
-from .._fairseq_patches import forget_previous_run
+from .._fairseq_patches import check_processes, forget_previous_run
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class SequenceTask(FairseqTask):
         super().__init__(cfg, **kwargs)
         if not kwargs.get("from_checkpoint"):  # a new run, not a model loaded beside it
             forget_previous_run()
+            check_processes()
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 

@@ -94,3 +94,14 @@ def prints(capsys):
         return capsys.readouterr().out
 
     return call
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """The figures that are saved, a list."""
+    from matplotlib.figure import Figure
+
+    saved = []
+    savefig = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
+    return saved

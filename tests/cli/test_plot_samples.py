@@ -51,15 +51,6 @@ def run_model(checkpoint):
         return sample, models[0].eval()(**sample["net_input"])
 
 
-@pytest.fixture
-def figures(monkeypatch):
-    """The figures that are saved, a list."""
-    saved = []
-    savefig = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
-    return saved
-
-
 def test_draws_what_was_used():
     first, second = draw(KNOWN).axes
     assert points(first, "used") == [(1, 0.1), (3, 0.3)]

@@ -1,0 +1,34 @@
+"""Runs a function in several processes at once, forked from this one, so that nothing is imported anew."""
+
+import contextlib
+import io
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import torch
+
+
+def run_ranks(function, *arguments, size=2):
+    """Call ``function(*arguments)`` in processes with the environment that torchrun would give them; returns what each
+    returned."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.start_processes(
+            _run_rank, (size, port, folder, function, arguments), nprocs=size, start_method="fork"
+        )
+        return [torch.load(Path(folder) / str(rank), weights_only=False) for rank in range(size)]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return listener.getsockname()[1]
+
+
+def _run_rank(rank, size, port, folder, function, arguments):
+    launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in launched.items()})
+    with contextlib.redirect_stdout(io.StringIO()):
+        torch.save(function(*arguments), Path(folder) / str(rank))

@@ -1,0 +1,222 @@
+"""What the plugin mends of fairseq, function by function where no run of fairseq-train shows it."""
+
+import argparse
+import collections
+import os
+import shutil
+import signal
+import sys
+from unittest import mock
+
+import numpy as np
+import omegaconf
+import pytest
+import torch
+
+from skiprnn_plugin import _fairseq_patches
+
+from .command_line import train, train_options
+
+OPTIONS = ["--batch-size", 4, "--train-size", 64, "--save-interval-updates", 4, "--hidden-size", 4, "--lr", 1e-2]
+
+
+def test_applied_once():
+    import fairseq.trainer
+    from fairseq import options
+    from fairseq.distributed import utils
+    from fairseq.file_io import PathManager
+
+    places = [(utils, "call_main"), (utils, "all_gather_list"), (options, "parse_args_and_arch"), (PathManager, "copy")]
+    places += [(fairseq.trainer.Trainer, "train_step"), (fairseq.trainer.Trainer, "_build_optimizer")]
+    before = [getattr(*place) for place in places]
+    assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
+    _fairseq_patches.apply()
+    assert [getattr(*place) for place in places] == before
+
+
+# Moments at which a run is killed: while it writes a checkpoint, once it has, in the middle of either copy
+def killed_at(moment, folder):
+    """fairseq-train that is killed while it saves its second checkpoint, as ``kill -9`` does."""
+    save, copy, saves, copies = torch.save, shutil.copyfile, [], []
+
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def save_or_die(state, file):
+        saves.append(1)
+        save(state, file)
+        if len(saves) == 2 and moment == "writing":
+            file.truncate(file.tell() // 2)
+            die()
+
+    def copy_or_die(source, target):
+        if len(saves) == 2:
+            copies.append(target)
+            if moment == "written" or moment == len(copies):
+                with open(source, "rb") as whole, open(target, "wb") as half:
+                    half.write(whole.read(1000) if moment == len(copies) else b"")
+                    half.flush()
+                    die()
+        return copy(source, target)
+
+    with mock.patch.object(torch, "save", save_or_die), mock.patch.object(shutil, "copyfile", copy_or_die):
+        train(folder, *OPTIONS, "--max-update", 12)
+
+
+@pytest.mark.parametrize("moment", ["writing", "written", 1, 2])
+def test_a_run_that_is_killed_while_it_saves_resumes(tmp_path, moment):
+    process = torch.multiprocessing.get_context("fork").Process(target=killed_at, args=(moment, tmp_path))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    for name in ("last", "best"):
+        history = torch.load(tmp_path / f"checkpoint_{name}.pt")["optimizer_history"]
+        assert history[-1]["num_updates"] in (4, 8)
+    assert list(tmp_path.glob("*.tmp"))
+    logs = train(tmp_path, *OPTIONS, "--max-update", 12)
+    assert logs["train_inner"][0]["num_updates"] in (5, 9)
+    assert torch.load(tmp_path / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 12
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_copy(tmp_path):
+    from fairseq.file_io import PathManager
+
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_text("new")
+    target.write_text("old")
+    assert PathManager.copy(str(source), str(target), overwrite=True)
+    assert target.read_text() == "new" and source.read_text() == "new"
+    with mock.patch.object(PathManager, "supports_rename", lambda path: False), mock.patch("os.rename") as rename:
+        assert PathManager.copy(str(source), str(target), overwrite=True)
+    rename.assert_not_called()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_checkpoint_contents_load(tmp_path):
+    """Those of models configured by argparse, numpy metrics and what processes pass on; no others."""
+    from fairseq.distributed.utils import _TensorPlaceholder
+
+    cfg = omegaconf.OmegaConf.create(
+        {"a": [1, 2.5, True, "b", None], "args": argparse.Namespace(lr=[0.1])}, flags={"allow_objects": True}
+    )
+    numbers = {code: np.dtype(code).type(3) for code in ("f", "d", "e", "i", "l", "B", "?")}
+    state = {
+        "args": argparse.Namespace(arch="lstm", betas=(0.9, 0.98)),
+        "cfg": cfg,
+        "metrics": [np.float64(0.5), numbers, np.array([1.0, 2.0]), np.arange(3)],
+        "state": collections.defaultdict(dict),
+        "tensor": _TensorPlaceholder(index=0),
+    }
+    torch.save(state, tmp_path / "state.pt")
+    loaded = torch.load(tmp_path / "state.pt")
+    assert loaded["args"] == state["args"] and loaded["cfg"] == cfg and loaded["state"] == state["state"]
+    assert loaded["metrics"][:2] == state["metrics"][:2] and loaded["tensor"] == state["tensor"]
+    assert loaded["metrics"][2].tolist() == [1, 2] and loaded["metrics"][3].tolist() == [0, 1, 2]
+
+    torch.save({"call": Caller()}, tmp_path / "code.pt")
+    with pytest.raises(Exception, match="posix.getcwd"):
+        torch.load(tmp_path / "code.pt")
+
+
+class Caller:
+    """Its pickle calls a function when it is loaded."""
+
+    def __reduce__(self):
+        return os.getcwd, ()
+
+
+@pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
+@pytest.mark.parametrize("tpu,xla,expected", [(False, None, False), (True, None, True), (False, "there", True)])
+def test_bf16_means_a_tpu_only_where_there_is_one(tmp_path, flag, tpu, xla, expected):
+    from fairseq import options
+    from fairseq.distributed import utils
+
+    arguments = [*train_options(), flag, *(["--tpu"] if tpu else [])]
+    with mock.patch.object(sys, "argv", ["fairseq-train", *arguments]), mock.patch.object(utils, "xm", xla):
+        assert options.parse_args_and_arch(options.get_training_parser()).tpu == expected
+        args, extra = options.parse_args_and_arch(options.get_training_parser(), arguments, parse_known=True)
+    assert args.tpu == expected and args.bf16 and extra == []
+
+
+def config(**training):
+    """What ``call_main`` reads of a configuration, with fairseq's defaults on a machine with two GPUs."""
+    defaults = {
+        "distributed_world_size": 2, "distributed_rank": 0, "distributed_init_method": None, "distributed_port": -1,
+        "distributed_no_spawn": False, "distributed_backend": "nccl", "pipeline_model_parallel": False, "device_id": 0,
+        "tpu": False,
+    }  # fmt: skip
+    common = {"cpu": False, "tpu": False}
+    return omegaconf.OmegaConf.create({"common": common, "distributed_training": {**defaults, **training}})
+
+
+def call_main(cfg, available=True):
+    """Runs ``call_main`` as on a machine with two GPUs; returns the processes that it started, and whether it ran
+    ``main`` in this one."""
+    from fairseq.distributed import utils
+
+    ran, spawned = [], mock.Mock()
+    with (
+        mock.patch.object(torch.cuda, "is_available", lambda: available),
+        mock.patch.object(torch.cuda, "device_count", lambda: 2),
+        mock.patch.object(torch.multiprocessing, "spawn", spawned),
+    ):
+        utils.call_main(cfg, ran.append)
+    return spawned.call_args, len(ran)
+
+
+def test_on_gpus_processes_start_as_ever():
+    from fairseq.distributed import utils
+
+    cfg = config()
+    spawned, ran = call_main(cfg)
+    assert spawned.kwargs["fn"] is utils.distributed_main and spawned.kwargs["nprocs"] == 2 and not ran
+    assert cfg.distributed_training.distributed_backend == "nccl"
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_cpu_beside_gpus_is_one_process_unless_more_are_asked_for(given):
+    cfg = config()
+    cfg.common.cpu = True
+    with mock.patch.object(sys, "argv", ["fairseq-train", *(["--distributed-world-size=2"] if given else [])]):
+        spawned, ran = call_main(cfg)
+    assert (spawned is None, ran) == (not given, int(not given))
+    assert cfg.distributed_training.distributed_backend == ("gloo" if given else "nccl")
+    assert not given or spawned.kwargs["nprocs"] == 2
+
+
+def test_given_ports_and_backends_are_kept():
+    cfg = config(distributed_port=12345, distributed_backend="mpi", distributed_world_size=3)
+    spawned, _ = call_main(cfg, available=False)
+    training = cfg.distributed_training
+    assert (training.distributed_init_method, training.distributed_backend) == ("tcp://localhost:12345", "mpi")
+    assert spawned.kwargs["nprocs"] == 3
+
+
+def slurm_task(port=12345, tasks_per_node="2"):
+    """What ``call_main`` makes of the second of two tasks that Slurm started on one node."""
+    from fairseq.distributed import utils
+
+    tasks = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": tasks_per_node, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
+    nodes = {"SLURM_JOB_NODELIST": "node[1]", "SLURM_NNODES": "1", "SLURM_NODEID": "0"}
+    cfg = config(distributed_port=port)
+    with (
+        mock.patch.dict(os.environ, {**tasks, **nodes}),
+        mock.patch.object(utils.subprocess, "check_output", lambda command: b"node1\n"),
+        mock.patch.object(utils, "distributed_main") as started,
+    ):
+        utils.call_main(cfg, print)
+    assert started.call_count == 1
+    return cfg.distributed_training
+
+
+def test_slurm():
+    training = slurm_task()
+    assert (training.distributed_rank, training.distributed_world_size) == (1, 2)
+    assert (training.distributed_init_method, training.distributed_backend) == ("tcp://node1:12345", "gloo")
+
+
+@pytest.mark.parametrize("said", [{"port": -1}, {"tasks_per_node": "1"}], ids=str)
+def test_slurm_says_too_little(said):
+    with pytest.raises(ValueError, match="^--distributed-port: processes on CPU that Slurm starts need a port, "):
+        slurm_task(**said)
