@@ -8,7 +8,6 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from . import jump
 from .cells import Cell
@@ -111,7 +110,7 @@ def candidates(inputs: Inputs, x: Tensor, h, c, rows: Optional[Tensor], recurred
             if inputs.dropout_mask is not None:
                 x = x * pick(inputs.dropout_mask[layer - 1 : layer], rows)[0]
         u = inputs.cell.recur(h[layer], w) if recurred is None else recurred[layer]
-        each = inputs.cell.combine(linear(x, w.weight_ih, w.bias_ih), u, h[layer], c[layer], w)
+        each = inputs.cell.combine(inputs.cell.project(x, w), u, h[layer], c[layer], w)
         for part, value in zip((new_h, new_c, kept), each):
             part.append(value)
     return new_h, new_c, kept

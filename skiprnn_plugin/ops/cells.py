@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from .types import LayerWeights
 
@@ -19,8 +19,9 @@ NORM_EPS = 1e-3  # added to the standard deviation, as in the authors' program
 
 
 class Cell:
-    """One recurrent layer's step, in the parts that engines need: :meth:`recur` is what all steps on one state share,
-    :meth:`combine` the rest, and :meth:`backward` the gradient of both. N is a number of rows.
+    """One recurrent layer's step, in the parts that engines need: :meth:`project` is the input's share of it,
+    :meth:`recur` what all steps on one state have in common, :meth:`combine` the rest, and :meth:`backward` the gradient.
+    N is a number of rows.
 
     Attributes:
         num_gates: blocks of H rows in the weights (G).
@@ -49,18 +50,23 @@ class Cell:
         ``mask`` [N, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
         g, a GRU's n: the state that stands is never dropped. A plain RNN writes its whole state at every step.
         """
-        return cls.combine(linear(x, w.weight_ih, w.bias_ih), cls.recur(h, w), h, c, w, mask)[:2]
+        return cls.combine(cls.project(x, w), cls.recur(h, w), h, c, w, mask)[:2]
+
+    @staticmethod
+    def project(x: Tensor, w: LayerWeights) -> Tensor:
+        """W x + b + b', the input's part of the gates, [N, G * H]."""
+        return _linear(x, w.weight_ih, w.bias_ih + w.bias_hh)
 
     @staticmethod
     def recur(h: Tensor, w: LayerWeights) -> Tensor:
-        """The state's part of the gates, [N, G * H] (or of the first gates, if the others need more than the state)."""
-        return linear(h, w.weight_hh, w.bias_hh)
+        """U h, the state's part of the gates, [N, G * H] (or of the first gates, if the others need more than h)."""
+        return linear(h, w.weight_hh)
 
     @staticmethod
     def combine(
         x: Tensor, u: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
     ) -> Tuple[Tensor, Optional[Tensor], Tuple[Tensor, ...]]:
-        """New ``h``, ``c`` from ``x`` = W x + b [N, G * H] and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
+        """New ``h``, ``c`` from ``x`` = ``project(x, w)`` and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
         raise NotImplementedError
 
     @staticmethod
@@ -122,10 +128,15 @@ class GRU(Cell):
     start_bias = (1, 1, 0)
 
     @staticmethod
+    def project(x, w):
+        recurrent = w.bias_hh[: -w.weight_hh.shape[-1]]  # but b'_n, which r multiplies
+        return _linear(x, w.weight_ih, w.bias_ih + pad(recurrent, (0, w.weight_hh.shape[-1])))
+
+    @staticmethod
     def combine(x, u, h, c, w, mask=None):
         size = h.shape[-1]
         x_rz, x_n = x.split([2 * size, size], -1)
-        u_rz, u_n = u.split([2 * size, size], -1)
+        u_rz, u_n = u[:, : 2 * size], u[:, 2 * size :] + w.bias_hh[2 * size :]
         r, z = torch.sigmoid(_normalize(x_rz + u_rz, w)).chunk(2, -1)
         n = torch.tanh(torch.addcmul(x_n, r, u_n))
         return _mix(_drop(n, mask), h, z), None, (r, z, n, u_n)
@@ -152,18 +163,18 @@ class GRUResetBefore(GRU):
     """
 
     num_kept = 3
+    project = Cell.project
 
     @staticmethod
     def recur(h, w):
-        size = h.shape[-1]
-        return linear(h, w.weight_hh[: 2 * size], w.bias_hh[: 2 * size])
+        return linear(h, w.weight_hh[: 2 * h.shape[-1]])
 
     @staticmethod
     def combine(x, u, h, c, w, mask=None):
         size = h.shape[-1]
         x_rz, x_n = x.split([2 * size, size], -1)
         r, z = torch.sigmoid(_normalize(x_rz + u, w)).chunk(2, -1)
-        n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :]))
+        n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :]))
         return _mix(_drop(n, mask), h, z), None, (r, z, n)
 
     @staticmethod
@@ -204,6 +215,12 @@ class RNN(Cell):
     def backward(dh, dc, kept, h, c, w):
         du = tanh_backward(dh, kept[0])
         return du, du, du @ w.weight_hh, None
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if x.shape[-1] == 1 and x.dtype == weight.dtype == bias.dtype:
+        return torch.addcmul(bias, x, weight.t())  # a product of one column and one row takes twice the time
+    return linear(x, weight, bias)
 
 
 def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
