@@ -1,6 +1,6 @@
 """The recurrent cells: one step of one layer, in torch's gate order.
 
-A cell is a class with the constants and the ``step`` of :class:`Cell`; list it in ``CELLS`` and every engine that is
+A cell is a class with the constants and functions of :class:`Cell`; list it in ``CELLS`` and every engine that is
 written in terms of cells, the modules and the tests know it.
 """
 
@@ -8,20 +8,26 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
 from .types import LayerWeights
+
+# Of y = sigmoid(x) and y = tanh(x), from the gradient of y, and y: dx, or into ``grad_input``
+sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
 NORM_EPS = 1e-3  # added to the standard deviation, as in the authors' program
 
 
 class Cell:
-    """One recurrent layer's step.
+    """One recurrent layer's step, in the parts that engines need: :meth:`project` is the input's share of it,
+    :meth:`recur` what all steps on one state have in common, :meth:`combine` the rest, and :meth:`backward` the gradient.
+    N is a number of rows.
 
     Attributes:
         num_gates: blocks of H rows in the weights (G).
         num_normalized: how many of them, from the first, layer norm applies to.
         has_c: whether there is a cell state beside the hidden state.
+        num_kept: how many tensors [N, H] :meth:`combine` keeps for :meth:`backward`.
         matrices: how many gates each of the authors' weight matrices holds (their initial values depend on it).
         start_bias: what each gate's bias starts at in the authors' program.
         bias_after_norm: whether that bias is added after layer norm, which takes away any added before it.
@@ -30,20 +36,51 @@ class Cell:
     num_gates: int
     num_normalized: int
     has_c: bool = False
+    num_kept: int
     matrices: Tuple[int, ...]
     start_bias: Tuple[float, ...]
     bias_after_norm: bool = False
 
-    @staticmethod
+    @classmethod
     def step(
-        x: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
+        cls, x: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
     ) -> Tuple[Tensor, Optional[Tensor]]:
-        """Candidate state after reading ``x`` [B, input] in state ``h``, ``c`` [B, H]: new ``h``, ``c``.
+        """Candidate state after reading ``x`` [N, input] in state ``h``, ``c`` [N, H]: new ``h``, ``c``.
 
-        ``mask`` [B, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
+        ``mask`` [N, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
         g, a GRU's n: the state that stands is never dropped. A plain RNN writes its whole state at every step.
         """
+        return cls.combine(cls.project(x, w), cls.recur(h, w), h, c, w, mask)[:2]
+
+    @staticmethod
+    def project(x: Tensor, w: LayerWeights) -> Tensor:
+        """W x + b + b', the input's part of the gates, [N, G * H]."""
+        return _linear(x, w.weight_ih, w.bias_ih + w.bias_hh)
+
+    @staticmethod
+    def recur(h: Tensor, w: LayerWeights) -> Tensor:
+        """U h, the state's part of the gates, [N, G * H] (or of the first gates, if the others need more than h)."""
+        return linear(h, w.weight_hh)
+
+    @staticmethod
+    def combine(
+        x: Tensor, u: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
+    ) -> Tuple[Tensor, Optional[Tensor], Tuple[Tensor, ...]]:
+        """New ``h``, ``c`` from ``x`` = ``project(x, w)`` and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
         raise NotImplementedError
+
+    @staticmethod
+    def backward(
+        dh: Tensor, dc: Optional[Tensor], kept: Tuple[Tensor, ...], h: Tensor, c: Optional[Tensor], w: LayerWeights
+    ) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
+        """Gradients from those of the new ``h``, ``c`` (without layer norm and masks): of W x + b and of U h + b',
+        [N, G * H] each, and of the old ``h``, ``c``."""
+        raise NotImplementedError
+
+    @staticmethod
+    def weight_hh_grad(du: Tensor, h: Tensor, kept: Tuple[Tensor, ...]) -> Tensor:
+        """Gradient of ``weight_hh`` from that of U h + b', over all steps at once."""
+        return du.t() @ h
 
 
 class LSTM(Cell):
@@ -52,16 +89,30 @@ class LSTM(Cell):
     num_gates = 4
     num_normalized = 4
     has_c = True
+    num_kept = 5
     matrices = (4,)
     start_bias = (0, 1, 0, 0)
     bias_after_norm = True
 
     @staticmethod
-    def step(x, h, c, w, mask=None):
-        gates = linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh)
-        i, f, g, o = _normalize(gates, w).chunk(4, -1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * _drop(torch.tanh(g), mask)
-        return torch.sigmoid(o) * torch.tanh(c), c
+    def combine(x, u, h, c, w, mask=None):
+        i, f, g, o = _normalize(x + u, w).chunk(4, -1)
+        i, f, g, o = torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+        c = torch.addcmul(f * c, i, _drop(g, mask))
+        tanh_c = torch.tanh(c)
+        return o * tanh_c, c, (i, f, g, o, tanh_c)
+
+    @staticmethod
+    def backward(dh, dc, kept, h, c, w):
+        i, f, g, o, tanh_c = kept
+        dc = dc + tanh_backward(dh * o, tanh_c)
+        du = dh.new_empty(len(dh), 4 * dh.shape[-1])
+        di, df, dg, do = du.chunk(4, -1)
+        sigmoid_backward(dc * g, i, grad_input=di)
+        sigmoid_backward(dc * c, f, grad_input=df)
+        tanh_backward(dc * i, g, grad_input=dg)
+        sigmoid_backward(dh * tanh_c, o, grad_input=do)
+        return du, du, du @ w.weight_hh, dc * f
 
 
 class GRU(Cell):
@@ -72,17 +123,37 @@ class GRU(Cell):
 
     num_gates = 3
     num_normalized = 2
+    num_kept = 4
     matrices = (2, 1)
     start_bias = (1, 1, 0)
 
     @staticmethod
-    def step(x, h, c, w, mask=None):
+    def project(x, w):
+        recurrent = w.bias_hh[: -w.weight_hh.shape[-1]]  # but b'_n, which r multiplies
+        return _linear(x, w.weight_ih, w.bias_ih + pad(recurrent, (0, w.weight_hh.shape[-1])))
+
+    @staticmethod
+    def combine(x, u, h, c, w, mask=None):
         size = h.shape[-1]
-        x_rz, x_n = linear(x, w.weight_ih, w.bias_ih).split([2 * size, size], -1)
-        h_rz, h_n = linear(h, w.weight_hh, w.bias_hh).split([2 * size, size], -1)
-        r, z = torch.sigmoid(_normalize(x_rz + h_rz, w)).chunk(2, -1)
-        n = _drop(torch.tanh(x_n + r * h_n), mask)
-        return (1 - z) * n + z * h, None
+        x_rz, x_n = x.split([2 * size, size], -1)
+        u_rz, u_n = u[:, : 2 * size], u[:, 2 * size :] + w.bias_hh[2 * size :]
+        r, z = torch.sigmoid(_normalize(x_rz + u_rz, w)).chunk(2, -1)
+        n = torch.tanh(torch.addcmul(x_n, r, u_n))
+        return _mix(_drop(n, mask), h, z), None, (r, z, n, u_n)
+
+    @staticmethod
+    def backward(dh, dc, kept, h, c, w):
+        r, z, n, u_n = kept
+        size = h.shape[-1]
+        dx, du = dh.new_empty(2, len(dh), 3 * size).unbind(0)
+        dr, dz, dn = dx.chunk(3, -1)
+        dh_z = dh * z
+        tanh_backward(dh - dh_z, n, grad_input=dn)
+        sigmoid_backward(dh * (h - n), z, grad_input=dz)
+        sigmoid_backward(dn * u_n, r, grad_input=dr)
+        du[:, : 2 * size] = dx[:, : 2 * size]
+        torch.mul(dn, r, out=du[:, 2 * size :])
+        return dx, du, torch.addmm(dh_z, du, w.weight_hh), None
 
 
 class GRUResetBefore(GRU):
@@ -91,14 +162,39 @@ class GRUResetBefore(GRU):
     r, z as in :class:`GRU`; n = tanh(W_n x + b_n + U_n (r h) + b'_n); h~ = (1 - z) n + z h.
     """
 
+    num_kept = 3
+    project = Cell.project
+
     @staticmethod
-    def step(x, h, c, w, mask=None):
+    def recur(h, w):
+        return linear(h, w.weight_hh[: 2 * h.shape[-1]])
+
+    @staticmethod
+    def combine(x, u, h, c, w, mask=None):
         size = h.shape[-1]
-        x_rz, x_n = linear(x, w.weight_ih, w.bias_ih).split([2 * size, size], -1)
-        h_rz = linear(h, w.weight_hh[: 2 * size], w.bias_hh[: 2 * size])
-        r, z = torch.sigmoid(_normalize(x_rz + h_rz, w)).chunk(2, -1)
-        n = _drop(torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :], w.bias_hh[2 * size :])), mask)
-        return (1 - z) * n + z * h, None
+        x_rz, x_n = x.split([2 * size, size], -1)
+        r, z = torch.sigmoid(_normalize(x_rz + u, w)).chunk(2, -1)
+        n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :]))
+        return _mix(_drop(n, mask), h, z), None, (r, z, n)
+
+    @staticmethod
+    def backward(dh, dc, kept, h, c, w):
+        r, z, n = kept
+        size = h.shape[-1]
+        du = dh.new_empty(len(dh), 3 * size)
+        dr, dz, dn = du.chunk(3, -1)
+        dh_z = dh * z
+        tanh_backward(dh - dh_z, n, grad_input=dn)
+        sigmoid_backward(dh * (h - n), z, grad_input=dz)
+        d_reset = dn @ w.weight_hh[2 * size :]  # of r h
+        sigmoid_backward(d_reset * h, r, grad_input=dr)
+        dh = torch.addcmul(dh_z, d_reset, r)
+        return du, du, torch.addmm(dh, du[:, : 2 * size], w.weight_hh[: 2 * size]), None
+
+    @staticmethod
+    def weight_hh_grad(du, h, kept):
+        size = h.shape[-1]
+        return torch.cat([du[:, : 2 * size].t() @ h, du[:, 2 * size :].t() @ (kept[0] * h)])
 
 
 class RNN(Cell):
@@ -106,18 +202,35 @@ class RNN(Cell):
 
     num_gates = 1
     num_normalized = 1
+    num_kept = 1
     matrices = (1,)
     start_bias = (0,)
 
     @staticmethod
-    def step(x, h, c, w, mask=None):
-        gates = linear(x, w.weight_ih, w.bias_ih) + linear(h, w.weight_hh, w.bias_hh)
-        return _drop(torch.tanh(_normalize(gates, w)), mask), None
+    def combine(x, u, h, c, w, mask=None):
+        new = torch.tanh(_normalize(x + u, w))
+        return _drop(new, mask), None, (new,)
+
+    @staticmethod
+    def backward(dh, dc, kept, h, c, w):
+        du = tanh_backward(dh, kept[0])
+        return du, du, du @ w.weight_hh, None
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if x.shape[-1] == 1 and x.dtype == weight.dtype == bias.dtype:
+        return torch.addcmul(bias, x, weight.t())  # a product of one column and one row takes twice the time
+    return linear(x, weight, bias)
 
 
 def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
     """Zoneout (Krueger et al. 2017): a unit keeps its old value where ``mask`` is 1."""
     return mask * old + (1 - mask) * new
+
+
+def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
+    """(1 - z) new + z old; under autocast the old state may be in a higher precision."""
+    return torch.lerp(new, old, z) if new.dtype == old.dtype else new + z * (old - new)
 
 
 def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequen
 import torch
 from torch import Tensor
 
-from . import reference
+from . import indexed, reference
 from .cells import CELLS, Cell
 from .types import Gate, LayerWeights, SkipState
 
@@ -29,7 +29,7 @@ class Engine(NamedTuple):
     options: FrozenSet[str] = frozenset()
 
 
-ENGINES = {"reference": Engine(reference.scan, frozenset(OPTIONS))}
+ENGINES = {"reference": Engine(reference.scan, frozenset(OPTIONS)), "indexed": Engine(indexed.scan)}
 
 Integers = Union[Tensor, Sequence[int]]
 

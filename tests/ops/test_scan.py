@@ -34,7 +34,11 @@ def test_chunks_equal_the_whole(cell, engine, mode, sizes):
         begin += size
     chunked = torch.cat(outputs, 1), state, torch.cat(updates, 1)
     assert mode == "full" or 0 < whole[2].mean() < 1
-    assert_equal(chunked, whole)
+    assert_equal(chunked[2], whole[2])
+    if engine == "reference":
+        assert_equal(chunked, whole)
+    else:  # a product's bits may depend on how many rows it has
+        torch.testing.assert_close(chunked, whole, rtol=1e-10, atol=1e-10)
     expected = problem.gradients(whole)
     for name, gradient in problem.gradients(chunked).items():
         assert_close(gradient, expected[name], f"gradient of {name}")

@@ -1,0 +1,217 @@
+"""Every engine against ``reference``: outputs, gates, final state and all gradients."""
+
+import pytest
+import torch
+
+from skiprnn_plugin.ops import CELLS, ENGINES
+
+from ..compare import assert_close, assert_equal
+from .problems import Problem, every_cell, loss, uniform_noise
+
+OTHERS = sorted(set(ENGINES) - {"reference"})
+every_other = pytest.mark.parametrize("engine", OTHERS)
+
+# What differs from a batch of 4, 8 steps, 3 inputs, 5 units and 2 layers: of the problem, and of the call
+CASES = {
+    "plain": ({}, {}),
+    "one layer": ({"layers": 1}, {}),
+    "three layers": ({"layers": 3, "gate_layers": (0, 2)}, {}),
+    "gate of all layers": ({"gate_layers": (0, 1)}, {}),
+    "carried state": ({"resumed": True}, {}),
+    "no gate": ({}, {"gate": None}),
+    "schedule": (
+        {"resumed": True},
+        {"schedule": [[0, 1, 0, 0, 1, 1, 0, 0], [1] * 8, [0] * 8, [1, 0, 0, 0, 0, 0, 0, 1]]},
+    ),
+    "schedule without a gate": ({}, {"gate": None, "schedule": [[0, 1] * 4, [1, 0] * 4, [0] * 8, [1] * 8]}),
+    "noise": ({"resumed": True}, {"noise": uniform_noise(4, 8, seed=2)}),
+    "high threshold": ({"resumed": True}, {"threshold": 0.9}),
+    "threshold of 1": ({"resumed": True}, {"threshold": 1.0}),
+    "low threshold": ({"resumed": True}, {"threshold": 0.05}),
+    "negative threshold": ({"resumed": True}, {"threshold": -1.0}),
+    "lengths": ({"resumed": True}, {"lengths": [3, 8, 0, 5]}),
+    "left padding": ({"resumed": True}, {"offsets": [5, 0, 8, 2]}),
+    "padding on both sides": ({}, {"offsets": [5, 0, 1, 2], "lengths": [3, 8, 0, 5]}),
+    "lengths and noise": ({}, {"lengths": [3, 8, 0, 5], "noise": uniform_noise(4, 8, seed=2)}),
+    "lengths and schedule": ({}, {"lengths": [3, 8, 0, 5], "schedule": [[0, 1] * 4, [1, 0] * 4, [0] * 8, [1] * 8]}),
+    "dropout": ({}, {"dropout_mask": [[[0.0, 2.0, 1.0, 0.5, 3.0]] * 4]}),
+    "B 1": ({"batch": 1}, {}),
+    "T 1": ({"steps": 1}, {}),
+    "H 1": ({"hidden": 1}, {}),
+    "D 1": ({"inputs": 1}, {}),
+    "all 1": ({"batch": 1, "steps": 1, "hidden": 1, "inputs": 1, "layers": 1}, {}),
+    "odd sizes": ({"batch": 7, "steps": 33, "inputs": 9, "hidden": 33}, {}),
+    "all sequences empty": ({"resumed": True}, {"lengths": [0] * 4}),
+}
+
+
+def arguments(case):
+    sizes, options = CASES[case]
+    options = {
+        name: torch.tensor(value, dtype=torch.float64) if name in ("schedule", "dropout_mask") else value
+        for name, value in options.items()
+    }
+    return sizes, options
+
+
+def assert_same(problem, engine, **options):
+    results = {name: problem.run(name, **options) for name in ("reference", engine)}
+    expected, got = results["reference"], results[engine]
+    assert_equal(got[2], expected[2], "updates")
+    assert_close(got[0], expected[0], "output")
+    for name, value in expected[1]._asdict().items():
+        if value is not None:
+            assert_close(getattr(got[1], name), value, f"state.{name}")
+    expected = problem.gradients(expected)
+    for name, gradient in problem.gradients(got).items():
+        assert_close(gradient, expected[name], f"gradient of {name}")
+    return results
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("case", CASES)
+def test_equals_reference(cell, engine, case, last_only):
+    sizes, options = arguments(case)
+    assert_same(Problem(cell, **sizes), engine, last_only=last_only, **options)
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+def test_rows_that_skip_very_differently(cell, engine, dtype, last_only):
+    """One row uses nearly all its steps, one a few, one never another; a gate that reads the state decides so."""
+    problem = Problem(cell, batch=3, steps=120, layers=1, resumed=True, dtype=dtype)
+    with torch.no_grad():
+        problem.tensors["update_weight"].fill_(2.0)
+        problem.tensors["update_bias"].fill_(-4.0)
+        problem.tensors["weight_hh_l0"] *= 0.1
+        problem.tensors["x"][:] = torch.tensor([4.0, 0.3, -4.0], dtype=dtype).view(3, 1, 1)
+        problem.tensors["weight_ih_l0"].abs_()
+    used = assert_same(problem, engine, last_only=last_only)["reference"][2].sum(1)
+    assert used.max() > 3 * used.min() and len(set(used.tolist())) == 3, used
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("options", [{"lengths": [3, 8, 0, 5]}, {"offsets": [5, 0, 8, 2]}], ids=["right", "left"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=str)
+def test_padding_may_hold_anything(cell, engine, options, value):
+    clean, dirty = Problem(cell), Problem(cell)
+    offsets = torch.tensor(options.get("offsets", [0] * 4)).unsqueeze(1)
+    lengths = torch.tensor(options.get("lengths", [8] * 4)).unsqueeze(1)
+    padding = (torch.arange(8) < offsets) | (torch.arange(8) >= offsets + lengths)
+    with torch.no_grad():
+        dirty.tensors["x"][padding] = value
+    results = clean.run(engine, **options), dirty.run(engine, **options)
+    assert_equal(*results)
+    expected = clean.gradients(results[0])
+    for name, gradient in dirty.gradients(results[1]).items():
+        assert_equal(gradient, expected[name], name)
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("layout", ["time first", "every other step", "expanded"])
+def test_input_of_any_layout(cell, engine, layout):
+    problem = Problem(cell)
+    values = problem.tensors["x"].detach()
+    if layout == "time first":
+        x = values.transpose(0, 1).contiguous().transpose(0, 1)
+    elif layout == "every other step":
+        x = torch.stack([values, -values], 2).flatten(1, 2)[:, ::2]
+    else:
+        x = values[:1].expand(4, -1, -1)
+    assert layout == "every other step" or not x.is_contiguous()
+    expected = problem.run("reference", x=x.clone(memory_format=torch.contiguous_format))
+    got = problem.run(engine, x=x)
+    torch.testing.assert_close(got, expected)
+    gradients = [torch.autograd.grad(loss(*each), problem.tensors["weight_ih_l0"])[0] for each in (got, expected)]
+    assert_close(*gradients)
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("missing", ["x", "update_weight", "weight_hh_l0", "all weights"])
+def test_gradients_of_a_part_alone(cell, engine, missing):
+    """What needs no gradient gets none, and the others get theirs."""
+    problem = Problem(cell, resumed=True)
+    left = {n for n in problem.tensors if n == missing or (missing == "all weights" and ("ih" in n or "hh" in n))}
+    tensors = {name: value.detach() if name in left else value for name, value in problem.tensors.items()}
+    wanted = [value for name, value in tensors.items() if name not in left]
+    expected, got = (torch.autograd.grad(loss(*problem.run(e, tensors)), wanted) for e in ("reference", engine))
+    for a, b in zip(got, expected):
+        assert_close(a, b)
+
+
+@pytest.mark.parametrize("engine", ["indexed"])  # it calls the cell in Python
+@every_cell
+@pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
+def test_cell_steps_executed_equal_the_updates(cell, engine, grad, monkeypatch):
+    """Skipped steps cost no cell step: counted in rows that the cell was given, of each layer."""
+    counted, combine = [], CELLS[cell].combine
+    monkeypatch.setattr(CELLS[cell], "combine", lambda x, *args: counted.append(len(x)) or combine(x, *args))
+    problem = Problem(cell, steps=40)
+    with torch.set_grad_enabled(grad):
+        updates = problem.run(engine, lengths=[40, 0, 13, 29])[2]
+    assert 0 < updates.sum() < 0.9 * (40 + 13 + 29)
+    assert sum(counted) == 2 * updates.sum()
+
+
+@every_other
+def test_a_change_in_place_before_the_backward_is_an_error(engine):
+    problem = Problem("gru")
+    total = problem.run(engine)[0].sum()
+    with torch.no_grad():
+        problem.tensors["weight_hh_l0"].add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+@every_other
+def test_backward_twice(engine):
+    problem = Problem("lstm")
+    total = problem.run(engine)[0].sum()
+    first = torch.autograd.grad(total, problem.tensors["x"], retain_graph=True)
+    assert_equal(torch.autograd.grad(total, problem.tensors["x"]), first)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.autograd.grad(total, problem.tensors["x"])
+
+
+@every_other
+def test_double_backward_names_the_engine_that_can(engine):
+    problem = Problem("gru")
+    (first,) = torch.autograd.grad(problem.run(engine)[0].sum(), problem.tensors["x"], create_graph=True)
+    with pytest.raises(RuntimeError, match=f"engine '{engine}'.*'reference'"):
+        first.sum().backward()
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine, last_only):
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    problem = Problem(cell, steps=40)
+    tensors = dict(problem.tensors)
+
+    def run(x, lengths):
+        output, state, updates = problem.run(engine, {**tensors, "x": x}, lengths=lengths, last_only=last_only)
+        return output, state, updates
+
+    compiled = torch.compile(run, fullgraph=True, backend=counter)
+    frames = []
+    for steps in (5, 9, 13, 39):
+        x, lengths = problem.tensors["x"][:, :steps].contiguous(), torch.tensor([steps, 0, 3, 4])
+        expected, got = run(x, lengths), compiled(x, lengths)
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
+        gradients = [problem.gradients(each) for each in (got, expected)]
+        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, lengths), expected, rtol=0, atol=0)
+        frames.append(counter.frame_count)
+    assert frames[1:] == frames[1:2] * 3, frames

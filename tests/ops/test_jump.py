@@ -1,0 +1,63 @@
+"""The time of the next update, against repeated addition in numpy."""
+
+import numpy as np
+import pytest
+import torch
+
+from skiprnn_plugin.ops import jump
+
+NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+def skips_by_addition(p, acc, room, threshold, dtype):
+    p, acc, one = dtype(p), dtype(acc), dtype(1)
+    for count in range(room):
+        acc = acc + min(p, one - acc)
+        if acc > dtype(threshold):
+            return count
+    return room
+
+
+def probabilities(dtype):
+    rng = np.random.default_rng(0)
+    exact = [1.0, 0.5, 0.25, 0.1, 0.125, 0.05, 1 / 3, 0.01, 0.001, 0.0, 1e-30, 0.50000006, 0.49999997]
+    near = [0.5 / n for n in range(1, 200)]
+    drawn = [*rng.uniform(0, 1, 300), *np.exp(rng.uniform(-9, 0, 500))]
+    return torch.tensor([*exact, *near, *drawn], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", NUMPY, ids=["f32", "f64"])
+@pytest.mark.parametrize("threshold", [0.5, 0.3, 0.9999, 1.0, 0.0, -1.0, float("inf"), -float("inf")])
+@pytest.mark.parametrize("room", [300, 7, 1, 0])
+def test_count_skips(dtype, threshold, room):
+    p = probabilities(dtype)
+    acc = torch.zeros_like(p)
+    acc[::3] = torch.rand(len(acc[::3]), dtype=dtype, generator=torch.Generator().manual_seed(0)) / 2
+    got = jump.count_skips(p, acc, torch.full((len(p),), room), threshold)
+    expected = [skips_by_addition(*each, room, threshold, NUMPY[dtype]) for each in zip(p.numpy(), acc.numpy())]
+    assert got.tolist() == expected
+
+
+def test_rounding_decides_where_division_would_not():
+    """0.1 in float32 adds up to just above 0.5 only at the sixth step (the paper's formula says the fifth)."""
+    for dtype in NUMPY:
+        p = torch.tensor([0.1], dtype=dtype)
+        assert jump.count_skips(p, torch.zeros(1, dtype=dtype), torch.tensor([20]), 0.5).tolist() == [5]
+
+
+def test_not_a_number_never_updates():
+    assert jump.count_skips(torch.tensor([float("nan")]), torch.zeros(1), torch.tensor([9]), 0.5).tolist() == [9]
+
+
+def test_accumulate_is_repeated_addition():
+    p, steps = torch.tensor([0.1, 0.1, 0.4, 0.0]), torch.tensor([4, 0, 3, 5])
+    expected = np.float32(0)
+    for _ in range(4):
+        expected = expected + np.float32(0.1)
+    got = jump.accumulate(p, torch.zeros(4), steps)
+    assert got[0].item() == expected and got[1:].tolist() == [0, 1, 0]
+
+
+def test_next_scheduled():
+    schedule = torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0]], dtype=torch.bool)
+    assert jump.next_scheduled(schedule).tolist() == [[1, 1, 3, 3, 5], [5, 5, 5, 5, 5]]
