@@ -127,7 +127,7 @@ def hydra():
         GlobalHydra.instance().clear()
         common = ["common.cpu=true", f"common.user_dir={PLUGIN}", "dataset.num_workers=0", "task.train_size=32"]
         common += ["task.valid_size=16", "task.sequence_length=10", "dataset.batch_size=16"]
-        with initialize_config_dir(str(PLUGIN / "config"), version_base=None):
+        with initialize_config_dir(str(PLUGIN / "config"), version_base="1.1"):  # fairseq's, and it is set for good
             cfg = compose("skip_rnn", [*common, "optimization.max_update=1", *overrides])
         _hydra_main(cfg)
 
@@ -187,4 +187,4 @@ def test_the_last_line_of_a_process(tmp_path):
     options = [*train_options(), "--save-dir", tmp_path, "--hidden-size", "0"]
     process = run(sys.executable, "-c", code, *options)
     assert process.returncode == 1
-    assert process.stderr.splitlines()[-1] == "ValueError: --hidden-size: expected at least 1, got 0"
+    assert process.stderr.splitlines()[-1] == "ValueError: --hidden-size: expected an integer of at least 1, got 0"

@@ -30,11 +30,12 @@ PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
 def test_every_registered_name_has_a_file():
     from fairseq.criterions import CRITERION_REGISTRY
-    from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+    from fairseq.models import ARCH_CONFIG_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
     ours = {f"task/{name}.yaml" for name, task in TASK_REGISTRY.items() if task.__module__.startswith("skiprnn_plugin")}
-    ours |= {f"model/{arch}.yaml" for arch, model in ARCH_MODEL_NAME_REGISTRY.items() if model == "skip_rnn" != arch}
+    functions = {arch: function.__module__ for arch, function in ARCH_CONFIG_REGISTRY.items()}
+    ours |= {f"model/{arch}.yaml" for arch, module in functions.items() if module.startswith("skiprnn_plugin")}
     ours |= {f"criterion/{n}.yaml" for n, c in CRITERION_REGISTRY.items() if c.__module__.startswith("skiprnn_plugin")}
     assert ours == {str(path) for path in FILES}
 
