@@ -41,6 +41,8 @@ CASES = {
     "D 1": ({"inputs": 1}, {}),
     "all 1": ({"batch": 1, "steps": 1, "hidden": 1, "inputs": 1, "layers": 1}, {}),
     "odd sizes": ({"batch": 7, "steps": 33, "inputs": 9, "hidden": 33}, {}),
+    "a large batch": ({"batch": 150, "steps": 20, "layers": 1, "resumed": True}, {}),
+    "a large batch of two layers": ({"batch": 150, "steps": 12}, {"lengths": [12, 0, 5] * 50}),
     "all sequences empty": ({"resumed": True}, {"lengths": [0] * 4}),
 }
 
