@@ -232,7 +232,7 @@ def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
 
 def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
     """(1 - z) new + z old; under autocast the old state may be in a higher precision."""
-    return torch.lerp(new, old, z) if new.dtype == old.dtype else new + z * (old - new)
+    return torch.lerp(new, old, z) if new.dtype == old.dtype == z.dtype else new + z * (old - new)
 
 
 def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:
