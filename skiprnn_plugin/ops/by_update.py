@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from . import jump
-from .cells import Cell
+from .cells import Cell, project
 from .reference import update_probability
 from .types import Gate, LayerWeights, SkipState
 
 
 class Inputs(NamedTuple):
-    """What :func:`skiprnn_plugin.ops.reference.scan` takes, by these names; ``real`` is there always."""
+    """What :func:`skiprnn_plugin.ops.reference.scan` takes, by these names; ``real`` is there always. And ``biases``,
+    :meth:`.cells.Cell.bias` of each layer."""
 
     x: Tensor
     weights: Sequence[LayerWeights]
@@ -28,6 +29,7 @@ class Inputs(NamedTuple):
     threshold: Union[float, Tensor]
     dropout_mask: Optional[Tensor]
     last_only: bool
+    biases: Sequence[Tensor]
 
 
 class Step(NamedTuple):
@@ -59,13 +61,13 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     next_time = _find_times(inputs, end)
     final = SkipState(state.h.clone(), state.c.clone() if has_c else None, state.p.clone(), state.acc)
     rows, now, steps, made = torch.arange(batch, device=begin.device), start(inputs), [], []
-    t = next_time(rows, state.p, state.acc, begin)
+    t, ends, zero = next_time(rows, state.p, state.acc, begin), end, torch.zeros_like(state.p)
     while len(rows) > 0:
-        parent, active = None, t < end[rows]
+        parent, active = None, t < ends
         if not bool(active.all()):
             _store(final, now, rows, (~active).nonzero().squeeze(1))
             parent = active.nonzero().squeeze(1)
-            rows, t = rows[parent], t[parent]
+            rows, t, ends, zero = rows[parent], t[parent], ends[parent], zero[parent]
             if len(rows) == 0:
                 break
         whose = None if len(rows) == batch else rows
@@ -76,7 +78,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
         made.append((rows, t, h[-1]) if not inputs.last_only else (rows, t))
         if keep:
             steps.append(now)
-        t = next_time(rows, p, torch.zeros_like(p), t + 1)
+        t = next_time(rows, p, zero, t + 1)
     updates = state.p.new_zeros(inputs.real.shape)
     if made:
         all_rows, all_times = (torch.cat(column) for column in list(zip(*made))[:2])
@@ -110,7 +112,7 @@ def candidates(inputs: Inputs, x: Tensor, h, c, rows: Optional[Tensor], recurred
             if inputs.dropout_mask is not None:
                 x = x * pick(inputs.dropout_mask[layer - 1 : layer], rows)[0]
         u = inputs.cell.recur(h[layer], w) if recurred is None else recurred[layer]
-        each = inputs.cell.combine(inputs.cell.project(x, w), u, h[layer], c[layer], w)
+        each = inputs.cell.combine(project(x, w.weight_ih, inputs.biases[layer]), u, h[layer], c[layer], w)
         for part, value in zip((new_h, new_c, kept), each):
             part.append(value)
     return new_h, new_c, kept

@@ -21,9 +21,11 @@ from torch import Tensor
 from . import jump
 from .by_update import Inputs, Step, candidates, held_after, pick, start
 from .reference import update_probability
+from .skipped import Skipped, list_skipped
 from .types import LayerWeights, SkipState
 
-CHUNK = 4096  # rows that are worth one product; more skipped steps than that are not computed together
+MANY = 64  # rows that are worth operations of their own
+CHUNK = 4096  # rows that are as many as should be computed together
 
 
 class Gradients(NamedTuple):
@@ -37,24 +39,6 @@ class Gradients(NamedTuple):
     dropout_mask: Optional[Tensor]
 
 
-class Skipped(NamedTuple):
-    """The steps skipped after one iteration's updates; N is their number.
-
-    Attributes:
-        rows: whose they are, int64 [N].
-        times: when, int64 [N].
-        place: of the sequence among those of the iteration, int64 [N].
-        to_go: skipped steps that follow before the next update, int64 [N].
-        longest: the most that follow one update.
-    """
-
-    rows: Tensor
-    times: Tensor
-    place: Tensor
-    to_go: Tensor
-    longest: int
-
-
 def backward(
     inputs: Inputs,
     steps: List[Step],
@@ -66,6 +50,16 @@ def backward(
 ) -> Gradients:
     """Gradients of the inputs from those of what ``forward`` returned. Empties ``steps``."""
     return _Backward(inputs, steps, updates.bool(), d_output, d_state, d_updates, need_dx).run()
+
+
+class GateStep(NamedTuple):
+    """What the gate's part of one iteration's updates needs, each [N]; ``before`` is the p that the update found."""
+
+    direct: Tensor
+    change: Tensor  # p - before
+    slope: Tensor  # p (1 - p)
+    v: Tensor
+    free: Tensor
 
 
 class _Backward:
@@ -84,7 +78,7 @@ class _Backward:
         else:
             self.d_held = _sum_while_held(d_output, updates, inputs.real)
         if inputs.gate is not None:
-            self._list_skipped(updates)
+            self._lay_out(updates)
             self.d_gate_weight = torch.zeros_like(inputs.gate.weight, dtype=self.dp.dtype)
             self.d_gate_bias = torch.zeros_like(inputs.gate.bias, dtype=self.dp.dtype)
         self.d_weights = [LayerWeights(*map(torch.zeros_like, w[:4])) for w in inputs.weights]
@@ -114,71 +108,77 @@ class _Backward:
             d_gate = self.d_gate_weight.to(gate.weight.dtype), self.d_gate_bias.to(gate.bias.dtype)
         return Gradients(self.dx, self.d_weights, state, *d_gate, self.d_mask)
 
-    def _list_skipped(self, updates: Tensor) -> None:
-        """The skipped steps of every iteration; and for all steps v, and whether p is what it grew by, [B, T]."""
+    def _lay_out(self, updates: Tensor) -> None:
+        """What is known of the gate before the pass begins, for the updates and the skipped steps of each iteration."""
         inputs, (batch, length) = self.inputs, updates.shape
         held, sizes = held_after(updates), [batch, *(len(each.times) for each in self.steps)]
-        first = torch.arange(batch, device=held.device).unsqueeze(1)
+        first = torch.arange(batch, device=held.device)
         p = torch.cat([inputs.state.p, *(each.p for each in self.steps)])
-        before = torch.cat([first, held], 1)[:, :length]
-        self.v, self.free = jump.values_before_rounding(p[before], inputs.state.acc, updates, inputs.real)
-        skipped = inputs.real & ~updates
-        rows, times = skipped.nonzero().unbind(1)
-        order = updates.long().cumsum(1)[rows, times].argsort(stable=True)
-        rows, times = rows[order], times[order]
-        # real steps are contiguous, so from a skipped one the next step that is none ends the run
-        step = torch.arange(length, device=held.device)
-        stop = torch.where(skipped, length, step).flip(1).cummin(1).values.flip(1) if length > 0 else held
-        to_go = stop[rows, times] - 1 - times
-        starts = torch.tensor([0, *sizes], device=held.device).cumsum(0)
-        iteration = torch.searchsorted(starts, held[rows, times], right=True) - 1
-        count = torch.bincount(iteration, minlength=len(sizes))
-        longest = torch.zeros_like(count).scatter_reduce(0, iteration, to_go + 1, "amax")
-        count, longest = torch.stack([count, longest]).tolist()
-        place = held[rows, times] - starts[iteration]
-        parts = (each.split(count) for each in (rows, times, place, to_go))
-        self.skipped = [Skipped(*each) for each in zip(*parts, longest)]
+        before = torch.cat([first.unsqueeze(1), held], 1)[:, :length]
+        v, free = jump.values_before_rounding(p[before], inputs.state.acc, updates, inputs.real)
+        self.skipped = list_skipped(updates, inputs.real, held, sizes)
+        self.gate_steps: List[GateStep] = []
+        if self.steps and self.learned:
+            rows = torch.cat([first if each.rows is None else each.rows for each in self.steps])
+            at = rows, torch.cat([each.times for each in self.steps])
+            new, old = p[batch:], p[before[at]]
+            parts = self.direct[at], new - old, new * (1 - new), v[at], free[at].to(p.dtype)
+            self.gate_steps = [GateStep(*each) for each in zip(*(part.split(sizes[1:]) for part in parts))]
+        self.v, self.free = v, free
 
     def _pass_skipped(self, step: Step, skipped: Skipped) -> None:
         """The steps skipped after the updates of ``step``: only ``dp`` and ``dacc`` change."""
-        if skipped.longest == 0:
+        if not skipped.counts:
             return
+        rows = skipped.order if step.rows is None else step.rows[skipped.order]
+        dp, dacc = self.dp[rows], self.dacc[rows]
         at = skipped.rows, skipped.times
-        free = self.free[at].to(self.dp.dtype)
-        gain = change = torch.zeros_like(free)
-        rest = free
+        free = self.free[at].to(dp.dtype)
+        gain, change, rest = free.new_zeros(2, 1).expand(2, len(free)).unbind(0) + (free,)
         if self.learned:
-            gain, change = self._compare(step, skipped)
+            gain, change = self._compare(step, skipped, rows)
             gain, change, rest = free * (gain + self.direct[at]), free * change, free * (1 - self.v[at])
-        table = free.new_zeros(4, skipped.longest, len(step.p))
-        table[2] = 1  # a step that is not there changes nothing
-        table[:, skipped.to_go, skipped.place] = torch.stack([gain, change, rest, torch.ones_like(free)])
-        dp, dacc = pick((self.dp, self.dacc), step.rows)
-        for gain, change, rest, one in zip(*(each.unbind(0) for each in table)):
-            dacc = torch.addcmul(torch.addcmul(gain, change, dp), rest, dacc)  # m dv
-            dp = torch.addcmul(dp, one, dacc)
-        self._put("dp", step.rows, dp)
-        self._put("dacc", step.rows, dacc)
+        for each in reversed(list(zip(*(terms.split(skipped.counts) for terms in (gain, change, rest))))):
+            gain, change, rest = each
+            still = slice(0, len(gain))
+            dv = torch.addcmul(torch.addcmul(gain, change, dp[still]), rest, dacc[still])  # times m
+            dacc[still] = dv
+            dp[still] += dv
+        self.dp[rows], self.dacc[rows] = dp, dacc
 
-    def _compare(self, step: Step, skipped: Skipped) -> Tuple[Tensor, Tensor]:
-        """sum <dS_t, S~_t - S> and p~_t - p of each skipped step, [N]: what reading it would have changed."""
+    def _compare(self, step: Step, skipped: Skipped, rows: Tensor) -> Tuple[Tensor, Tensor]:
+        """sum <dS_t, S~_t - S> and p~_t - p of each skipped step, [N]: what reading it would have changed. ``rows`` are
+        those of ``skipped.order``."""
+        inputs, order = self.inputs, skipped.order
+        h, c, dh, dc = pick(step.h, order), pick(step.c, order), pick(self.dh, rows), pick(self.dc, rows)
+        u, p = [inputs.cell.recur(each, w) for each, w in zip(h, inputs.weights)], step.p[order]
+        results, done, first = [], 0, torch.arange(len(order), device=order.device)
+        for count in skipped.counts:
+            if count < MANY:
+                break
+            part = slice(done, done + count)
+            held = [[None if each is None else each[:count] for each in tensors] for tensors in (h, c, dh, dc, u, [p])]
+            results.append(self._compare_rows(skipped.rows[part], skipped.times[part], *held))
+            done += count
+        few = [first[:count] for count in skipped.counts[len(results) :]]
+        if few:
+            places = torch.cat(few)
+            for place, *at in zip(*(each.split(CHUNK) for each in (places, skipped.rows[done:], skipped.times[done:]))):
+                held = [pick(tensors, place) for tensors in (h, c, dh, dc, u, [p])]
+                results.append(self._compare_rows(*at, *held))
+        return tuple(torch.cat(each) for each in zip(*results))
+
+    def _compare_rows(self, rows: Tensor, times: Tensor, h, c, dh, dc, u, p) -> Tuple[Tensor, Tensor]:
         inputs, has_c = self.inputs, self.inputs.cell.has_c
-        dh, dc = pick(self.dh, step.rows), pick(self.dc, step.rows)
-        recurred = [inputs.cell.recur(h, w) for h, w in zip(step.h, inputs.weights)]
-        gains, changes = [], []
-        for rows, times, place in zip(*(each.split(CHUNK) for each in skipped[:3])):
-            old_h, old_c, u = pick(step.h, place), pick(step.c, place), pick(recurred, place)
-            new_h, new_c, _ = candidates(inputs, inputs.x[rows, times], old_h, old_c, rows, u)
-            d_top = dh[-1][place] if self.d_held is None else dh[-1][place] + self.d_held[rows, times]
-            gain = _dot(d_top, new_h[-1] - old_h[-1])
-            for layer in range(len(old_h) - 1):
-                gain = gain + _dot(dh[layer][place], new_h[layer] - old_h[layer])
-            for layer in range(len(old_h) if has_c else 0):
-                gain = gain + _dot(dc[layer][place], new_c[layer] - old_c[layer])
-            p = update_probability(new_c if has_c else new_h, inputs.gate, step.p.dtype)
-            gains.append(gain)
-            changes.append(p - step.p[place])
-        return torch.cat(gains), torch.cat(changes)
+        new_h, new_c, _ = candidates(inputs, inputs.x[rows, times], h, c, rows, u)
+        gain = 0
+        for layer, (d, new, old) in enumerate(zip(dh, new_h, h)):
+            if self.d_held is not None and layer == len(h) - 1:
+                d = d + self.d_held[rows, times]
+            gain = gain + _dot(d, new - old)
+            if has_c:
+                gain = gain + _dot(dc[layer], new_c[layer] - c[layer])
+        return gain, update_probability(new_c if has_c else new_h, inputs.gate, p[0].dtype) - p[0]
 
     def _pass_updates(self, step: Step, before: Step) -> None:
         """The updates of ``step``, which found what ``before`` had made."""
@@ -190,7 +190,7 @@ class _Backward:
         if self.d_held is not None:
             dh[-1] = dh[-1] + self.d_held[at]
         if inputs.gate is not None:
-            self._pass_gate(step, pick((before.p,), step.parent)[0], at, dh, dc, old_h, old_c)
+            self._pass_gate(step, dh, dc, old_h, old_c)
         for layer in range(len(dh) - 1, -1, -1):
             w = inputs.weights[layer]
             d_input, d_recurrent, d_old_h, d_old_c = inputs.cell.backward(
@@ -211,28 +211,30 @@ class _Backward:
                 self.dx[at] = d_input @ w.weight_ih
             self._collect(layer, (d_input, d_recurrent, read, old_h[layer], *step.kept[layer]))
 
-    def _pass_gate(self, step: Step, old_p: Tensor, at, dh, dc, old_h, old_c) -> None:
+    def _pass_gate(self, step: Step, dh, dc, old_h, old_c) -> None:
         """The gate's part of :meth:`_pass_updates`; adds to ``dh`` and ``dc`` what comes back through it."""
         gate, has_c = self.inputs.gate, self.inputs.cell.has_c
         dp, dacc = pick((self.dp, self.dacc), step.rows)
-        dv = torch.zeros_like(dp)
         if self.learned:
-            du = self.direct[at] + dp * (step.p - old_p) - dacc * self.v[at]
+            of = self.gate_steps.pop()
+            du = torch.addcmul(torch.addcmul(of.direct, dp, of.change), dacc, of.v, value=-1)
             for layer, d in enumerate(dh):
                 du = du + _dot(d, step.h[layer] - old_h[layer])
                 if has_c:
                     du = du + _dot(dc[layer], step.c[layer] - old_c[layer])
-            dv = self.free[at] * du
+            dv, slope = of.free * du, of.slope
+        else:
+            dv, slope = torch.zeros_like(dp), step.p * (1 - step.p)
         self._put("dp", step.rows, dv)
         self._put("dacc", step.rows, dv.clone())
-        d_logit = dp * step.p * (1 - step.p)
+        d_logit = dp * slope
         part, states, hidden = dc if has_c else dh, step.c if has_c else step.h, dh[0].shape[-1]
         self.d_gate_bias += d_logit.sum()
         for i, layer in enumerate(gate.layers):
             which = slice(i * hidden, (i + 1) * hidden)
-            self.d_gate_weight[0, which] += d_logit @ states[layer].to(d_logit.dtype)
-            through = torch.outer(d_logit.to(gate.weight.dtype), gate.weight[0, which])
-            part[layer] = part[layer] + through.to(part[layer].dtype)
+            self.d_gate_weight[0, which].addmv_(states[layer].to(d_logit.dtype).t(), d_logit)
+            weight = gate.weight[0, which].to(part[layer].dtype)
+            part[layer] = torch.addcmul(part[layer], d_logit.unsqueeze(1).to(weight.dtype), weight)
 
     def _put(self, name: str, rows: Optional[Tensor], value: Tensor, layer: Optional[int] = None) -> None:
         """Set the gradient ``name`` (of ``layer``) of these sequences, of all for None."""
@@ -247,7 +249,7 @@ class _Backward:
         """Add to the weights' gradients, in products of many rows."""
         pending = self.products[layer]
         pending.append(factors)
-        if len(factors[0]) * len(pending) >= CHUNK // 32:
+        if len(factors[0]) * len(pending) >= 2 * MANY:
             self._multiply(layer, pending)
 
     def _multiply(self, layer: int, pending: list) -> None:
@@ -258,14 +260,14 @@ class _Backward:
         )
         d = self.d_weights[layer]
         d.weight_ih.addmm_(d_input.t(), read)
-        d.weight_hh.add_(self.inputs.cell.weight_hh_grad(d_recurrent, h, kept))
+        self.inputs.cell.add_weight_hh_grad(d.weight_hh, d_recurrent, h, kept)
         d.bias_ih.add_(d_input.sum(0))
         d.bias_hh.add_(d_recurrent.sum(0))
         pending.clear()
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(-1)
+    return torch.linalg.vecdot(a, b)
 
 
 def _sum_while_held(d_output: Tensor, updates: Tensor, real: Tensor) -> Tensor:

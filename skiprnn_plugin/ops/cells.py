@@ -19,9 +19,9 @@ NORM_EPS = 1e-3  # added to the standard deviation, as in the authors' program
 
 
 class Cell:
-    """One recurrent layer's step, in the parts that engines need: :meth:`project` is the input's share of it,
-    :meth:`recur` what all steps on one state have in common, :meth:`combine` the rest, and :meth:`backward` the gradient.
-    N is a number of rows.
+    """One recurrent layer's step, in the parts that engines need: :func:`project` with :meth:`bias` is the input's part
+    of the gates, :meth:`recur` what all steps on one state have in common, :meth:`combine` the rest, and
+    :meth:`backward` the gradient. N is a number of rows.
 
     Attributes:
         num_gates: blocks of H rows in the weights (G).
@@ -50,12 +50,12 @@ class Cell:
         ``mask`` [N, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
         g, a GRU's n: the state that stands is never dropped. A plain RNN writes its whole state at every step.
         """
-        return cls.combine(cls.project(x, w), cls.recur(h, w), h, c, w, mask)[:2]
+        return cls.combine(project(x, w.weight_ih, cls.bias(w)), cls.recur(h, w), h, c, w, mask)[:2]
 
     @staticmethod
-    def project(x: Tensor, w: LayerWeights) -> Tensor:
-        """W x + b + b', the input's part of the gates, [N, G * H]."""
-        return _linear(x, w.weight_ih, w.bias_ih + w.bias_hh)
+    def bias(w: LayerWeights) -> Tensor:
+        """What is added to W x for the input's part of the gates, [G * H]: both biases, where nothing comes between."""
+        return w.bias_ih + w.bias_hh
 
     @staticmethod
     def recur(h: Tensor, w: LayerWeights) -> Tensor:
@@ -66,7 +66,7 @@ class Cell:
     def combine(
         x: Tensor, u: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
     ) -> Tuple[Tensor, Optional[Tensor], Tuple[Tensor, ...]]:
-        """New ``h``, ``c`` from ``x`` = ``project(x, w)`` and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
+        """New ``h``, ``c`` from ``x`` = W x + bias(w) and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
         raise NotImplementedError
 
     @staticmethod
@@ -78,9 +78,9 @@ class Cell:
         raise NotImplementedError
 
     @staticmethod
-    def weight_hh_grad(du: Tensor, h: Tensor, kept: Tuple[Tensor, ...]) -> Tensor:
-        """Gradient of ``weight_hh`` from that of U h + b', over all steps at once."""
-        return du.t() @ h
+    def add_weight_hh_grad(total: Tensor, du: Tensor, h: Tensor, kept: Tuple[Tensor, ...]) -> None:
+        """Add to ``total`` the gradient of ``weight_hh`` from that of U h + b', of any number of steps at once."""
+        total.addmm_(du.t(), h)
 
 
 class LSTM(Cell):
@@ -128,9 +128,9 @@ class GRU(Cell):
     start_bias = (1, 1, 0)
 
     @staticmethod
-    def project(x, w):
-        recurrent = w.bias_hh[: -w.weight_hh.shape[-1]]  # but b'_n, which r multiplies
-        return _linear(x, w.weight_ih, w.bias_ih + pad(recurrent, (0, w.weight_hh.shape[-1])))
+    def bias(w):
+        size = w.weight_hh.shape[-1]
+        return w.bias_ih + pad(w.bias_hh[: 2 * size], (0, size))  # r multiplies b'_n
 
     @staticmethod
     def combine(x, u, h, c, w, mask=None):
@@ -163,7 +163,7 @@ class GRUResetBefore(GRU):
     """
 
     num_kept = 3
-    project = Cell.project
+    bias = Cell.bias
 
     @staticmethod
     def recur(h, w):
@@ -192,9 +192,10 @@ class GRUResetBefore(GRU):
         return du, du, torch.addmm(dh, du[:, : 2 * size], w.weight_hh[: 2 * size]), None
 
     @staticmethod
-    def weight_hh_grad(du, h, kept):
+    def add_weight_hh_grad(total, du, h, kept):
         size = h.shape[-1]
-        return torch.cat([du[:, : 2 * size].t() @ h, du[:, 2 * size :].t() @ (kept[0] * h)])
+        total[: 2 * size].addmm_(du[:, : 2 * size].t(), h)
+        total[2 * size :].addmm_(du[:, 2 * size :].t(), kept[0] * h)
 
 
 class RNN(Cell):
@@ -217,9 +218,10 @@ class RNN(Cell):
         return du, du, du @ w.weight_hh, None
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """W x + b, [N, G * H]."""
     if x.shape[-1] == 1 and x.dtype == weight.dtype == bias.dtype:
-        return torch.addcmul(bias, x, weight.t())  # a product of one column and one row takes twice the time
+        return torch.addcmul(bias, x, weight.t())  # half the time of a product of one column and one row
     return linear(x, weight, bias)
 
 
@@ -230,7 +232,7 @@ def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
 
 def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
     """(1 - z) new + z old; under autocast the old state may be in a higher precision."""
-    return torch.lerp(new, old, z) if new.dtype == old.dtype else new + z * (old - new)
+    return torch.lerp(new, old, z) if new.dtype == old.dtype == z.dtype else new + z * (old - new)
 
 
 def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:

@@ -65,17 +65,19 @@ def _lower(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _inputs(options: Options, tensors: Sequence[Optional[Tensor]], weights: Sequence[Tensor]) -> Inputs:
     x, h, c, p, acc, gate_weight, gate_bias, dropout_mask = tensors
+    cell, layers = CELLS[options.cell], [LayerWeights(*weights[i : i + 4]) for i in range(0, len(weights), 4)]
     return Inputs(
         x,
-        [LayerWeights(*weights[i : i + 4]) for i in range(0, len(weights), 4)],
+        layers,
         SkipState(h, c, p, acc),
         None if gate_weight is None else Gate(gate_weight, gate_bias, tuple(options.gate_layers)),
-        CELLS[options.cell],
+        cell,
         options.real,
         options.schedule,
         options.threshold if options.noise is None else options.noise,
         dropout_mask,
         options.last_only,
+        [cell.bias(w) for w in layers],
     )
 
 

@@ -23,14 +23,12 @@ def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tenso
     """
     if threshold >= 1:
         return room.clone()  # v never exceeds 1
-    wide_p, wide_acc = p.double(), acc.double()
-    count = torch.nan_to_num((threshold - wide_acc) / wide_p, nan=torch.inf).clamp(min=0).floor()
-    count = torch.minimum(count, room.double())
-    below = wide_acc + count * wide_p
-    # each addition, and the division, is off by at most half a unit in the last place of a number up to 1
-    slack = (count + 2) * torch.finfo(p.dtype).eps
-    near = ((threshold - below).abs() <= slack) | ((below + wide_p - threshold).abs() <= slack)
-    count = count.long()
+    need = (threshold - acc) / p  # additions, as a real number
+    most = room.to(p.dtype)
+    count = torch.fmin(need.floor().clamp_(min=0), most).long()
+    # each addition to a number up to 1, and what is done here, is off by at most half a unit in the last place
+    slack = (need + 3).mul_(torch.finfo(p.dtype).eps) / p
+    near = ((need - need.round()).abs_() <= slack) & (need - slack <= most)
     unsure = near.nonzero().squeeze(1)
     if len(unsure) > 0:
         limit = torch.tensor(threshold, dtype=p.dtype, device=p.device).expand(len(unsure))
@@ -77,9 +75,13 @@ def values_before_rounding(p: Tensor, acc: Tensor, updates: Tensor, real: Tensor
         updates: bool [B, T].
         real: False at padding, bool [B, T].
     """
-    values, free = torch.empty_like(p), torch.empty_like(updates)
-    for t in range(p.shape[1]):
-        free[:, t] = p[:, t] <= 1 - acc
-        values[:, t] = acc + torch.where(free[:, t], p[:, t], 1 - acc)
-        acc = torch.where(real[:, t], values[:, t].masked_fill(updates[:, t], 0), acc)
-    return values, free
+    grown = [acc]
+    counts = (real & ~updates).unbind(1)
+    reset = (real & updates).unbind(1)
+    for each_p, skipped, updated in zip(p.unbind(1), counts, reset):
+        acc = grown[-1]
+        new = acc + torch.minimum(each_p, 1 - acc)
+        grown.append(torch.where(skipped, new, acc.masked_fill(updated, 0)))
+    acc = torch.stack(grown[:-1], 1) if len(grown) > 1 else p
+    free = p <= 1 - acc
+    return acc + torch.where(free, p, 1 - acc), free

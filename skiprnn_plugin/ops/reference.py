@@ -102,7 +102,7 @@ def binarize(v: Tensor, threshold: Union[float, Tensor] = 0.5) -> Tensor:
 
 def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> Tensor:
     """sigmoid(w . q + b), [B], from the candidate states of all layers, computed in ``dtype``."""
-    chosen = torch.cat([q[layer] for layer in gate.layers], -1)
+    chosen = q[gate.layers[0]] if len(gate.layers) == 1 else torch.cat([q[layer] for layer in gate.layers], -1)
     device = chosen.device.type
     # autocast would run the product in half precision
     autocast = torch.is_autocast_enabled(device)

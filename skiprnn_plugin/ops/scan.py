@@ -30,6 +30,7 @@ class Engine(NamedTuple):
 
 
 ENGINES = {"reference": Engine(reference.scan, frozenset(OPTIONS)), "indexed": Engine(indexed.scan)}
+FASTEST_FIRST = ("indexed", "reference")  # what ``auto`` tries
 
 Integers = Union[Tensor, Sequence[int]]
 
@@ -141,10 +142,11 @@ def _choose_engine(name: str, options: Collection[str]) -> Engine:
                 able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
                 raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
         return engine
-    if "reference" not in _announced:
-        _announced.add("reference")
-        logger.info("engine auto: chose reference")
-    return ENGINES["reference"]
+    chosen = next(each for each in FASTEST_FIRST if ENGINES[each].options >= set(options))
+    if not torch.compiler.is_compiling() and chosen not in _announced:
+        _announced.add(chosen)
+        logger.info(f"engine auto: chose {chosen}")
+    return ENGINES[chosen]
 
 
 def _choose(table: dict, argument: str, name: str, *others: str):

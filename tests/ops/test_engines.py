@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from skiprnn_plugin.ops import CELLS, ENGINES
+from skiprnn_plugin.ops import CELLS, ENGINES, scan
 
 from ..compare import assert_close, assert_equal
 from .problems import Problem, every_cell, loss, uniform_noise
@@ -41,6 +41,8 @@ CASES = {
     "D 1": ({"inputs": 1}, {}),
     "all 1": ({"batch": 1, "steps": 1, "hidden": 1, "inputs": 1, "layers": 1}, {}),
     "odd sizes": ({"batch": 7, "steps": 33, "inputs": 9, "hidden": 33}, {}),
+    "a large batch": ({"batch": 150, "steps": 20, "layers": 1, "resumed": True}, {}),
+    "a large batch of two layers": ({"batch": 150, "steps": 12}, {"lengths": [12, 0, 5] * 50}),
     "all sequences empty": ({"resumed": True}, {"lengths": [0] * 4}),
 }
 
@@ -215,3 +217,14 @@ def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine, la
             torch.testing.assert_close(compiled(x, lengths), expected, rtol=0, atol=0)
         frames.append(counter.frame_count)
     assert frames[1:] == frames[1:2] * 3, frames
+
+
+def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog):
+    problem = Problem("gru")
+    with caplog.at_level("INFO", logger="skiprnn_plugin.ops.scan"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "_announced", set())
+        for _ in range(2):  # said once
+            assert_equal(problem.run("auto"), problem.run(scan.FASTEST_FIRST[0]))
+            assert_equal(problem.run("auto", **problem.masks()), problem.run("reference", **problem.masks()))
+    assert caplog.messages == [f"engine auto: chose {name}" for name in (scan.FASTEST_FIRST[0], "reference")]
+    assert set(scan.FASTEST_FIRST) == set(ENGINES)
