@@ -73,8 +73,9 @@ def allow_checkpoint_contents() -> None:
     allowed = [argparse.Namespace, collections.defaultdict, dict, list, int, typing.Any, _TensorPlaceholder]
     allowed += [omegaconf.DictConfig, omegaconf.ListConfig]
     allowed += [omegaconf.base.Metadata, omegaconf.base.ContainerMetadata]
-    allowed += [vars(omegaconf)[f"{kind}Node"] for kind in ("Any", "Boolean", "Bytes", "Enum", "Float", "Integer")]
-    allowed += [omegaconf.StringNode, np.ndarray, np.dtype]
+    nodes = (f"{kind}Node" for kind in ("Any", "Boolean", "Bytes", "Enum", "Float", "Integer", "String"))
+    allowed += [vars(omegaconf)[node] for node in nodes if node in vars(omegaconf)]  # omegaconf 2.0 has no BytesNode
+    allowed += [np.ndarray, np.dtype]
     allowed += sorted({type(np.dtype(code)) for code in np.typecodes["AllInteger"] + "?efd"}, key=repr)
     for function in (np.array(0).__reduce__()[0], np.float64(0).__reduce__()[0]):  # _reconstruct and scalar
         # numpy 1 and 2 keep them in differently named modules, and so do their pickles

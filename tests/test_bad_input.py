@@ -5,10 +5,10 @@ import sys
 
 import omegaconf
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
+from hydra.experimental import compose, initialize_config_dir  # those that fairseq uses, of all versions
 
 from .command_line import PLUGIN, run, train, train_options
 
@@ -127,7 +127,7 @@ def hydra():
         GlobalHydra.instance().clear()
         common = ["common.cpu=true", f"common.user_dir={PLUGIN}", "dataset.num_workers=0", "task.train_size=32"]
         common += ["task.valid_size=16", "task.sequence_length=10", "dataset.batch_size=16"]
-        with initialize_config_dir(str(PLUGIN / "config"), version_base="1.1"):  # fairseq's, and it is set for good
+        with initialize_config_dir(str(PLUGIN / "config")):
             cfg = compose("skip_rnn", [*common, "optimization.max_update=1", *overrides])
         _hydra_main(cfg)
 
