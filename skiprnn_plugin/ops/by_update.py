@@ -58,16 +58,18 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     """Output, state and updates as ``reference.scan`` returns them; and if they are to ``keep``, the steps."""
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
     begin, end = bounds(inputs.real)
-    next_time = _find_times(inputs, end)
+    schedule = None if inputs.schedule is None else inputs.schedule.bool() & inputs.real
+    clock = jump.Clock(end, schedule, inputs.threshold)
     final = SkipState(state.h.clone(), state.c.clone() if has_c else None, state.p.clone(), state.acc)
-    rows, now, steps, made = torch.arange(batch, device=begin.device), start(inputs), [], []
-    t, ends, zero = next_time(rows, state.p, state.acc, begin), end, torch.zeros_like(state.p)
+    rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
+    now, steps, made = start(inputs), [], []
+    t, active = clock.find(rows, state.p, state.acc, begin)
     while len(rows) > 0:
-        parent, active = None, t < ends
-        if not bool(active.all()):
+        parent = None
+        if active is not None:
             _store(final, now, rows, (~active).nonzero().squeeze(1))
             parent = active.nonzero().squeeze(1)
-            rows, t, ends, zero = rows[parent], t[parent], ends[parent], zero[parent]
+            rows, t, zero = rows[parent], t[parent], zero[parent]
             if len(rows) == 0:
                 break
         whose = None if len(rows) == batch else rows
@@ -75,10 +77,10 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
         h, c, kept = candidates(inputs, inputs.x[rows, t], h, c, whose)
         p = pick((now.p,), parent)[0] if gate is None else update_probability(c if has_c else h, gate, state.p.dtype)
         now = Step(whose, t, parent, p, h, c, kept)
-        made.append((rows, t, h[-1]) if not inputs.last_only else (rows, t))
+        made.append((rows, t) if inputs.last_only else (rows, t, h[-1]))
         if keep:
             steps.append(now)
-        t = next_time(rows, p, zero, t + 1)
+        t, active = clock.find(rows, p, zero, t + 1)
     updates = state.p.new_zeros(inputs.real.shape)
     if made:
         all_rows, all_times = (torch.cat(column) for column in list(zip(*made))[:2])
@@ -135,20 +137,6 @@ def held_after(updates: Tensor) -> Tensor:
     entries = torch.arange(batch, device=updates.device).unsqueeze(1).expand_as(ordinal).contiguous()
     entries[rows[order], times[order]] = torch.arange(batch, batch + len(order), device=updates.device)
     return entries.cummax(1).values if updates.shape[1] > 0 else entries
-
-
-def _find_times(inputs: Inputs, end: Tensor):
-    """A function that tells the first update from step ``t`` [N] on of ``rows`` whose gates stand at ``p``, ``acc``; at
-    or beyond ``end`` if there is none."""
-    if inputs.schedule is not None:
-        scheduled = jump.next_scheduled(inputs.schedule.bool() & inputs.real)
-        return lambda rows, p, acc, t: scheduled[rows, t]
-    if isinstance(inputs.threshold, float):
-        return lambda rows, p, acc, t: t + jump.count_skips(p, acc, end[rows] - t, inputs.threshold)
-    noise, last = inputs.threshold, inputs.x.shape[1] - 1
-    return lambda rows, p, acc, t: (
-        t + jump.add_up(p, acc, end[rows] - t, lambda step: noise[rows, (t + step).clamp(max=last)])
-    )
 
 
 def _store(final: SkipState, now: Step, rows: Tensor, gone: Tensor) -> None:

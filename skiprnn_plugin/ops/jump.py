@@ -3,17 +3,54 @@
 After an update nothing but ``acc`` changes until the next one, v = acc + min(p, 1 - acc): its time follows from ``p``.
 """
 
-from typing import Tuple
+from typing import Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
 
+class Clock:
+    """Tells when sequences update next.
+
+    Args:
+        end: the step after each sequence's last one, int64 [B].
+        schedule: the updates, bool [B, T]; None where gates decide.
+        threshold: a number, or one for each step, [B, T].
+    """
+
+    def __init__(self, end: Tensor, schedule: Optional[Tensor], threshold: Union[float, Tensor]):
+        self.end = end
+        self.scheduled = None if schedule is None else next_scheduled(schedule)
+        self.threshold = threshold
+
+    def find(self, rows: Tensor, p: Tensor, acc: Tensor, t: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+        """The first update from step ``t`` [N] on of ``rows`` whose gates stand at ``p``, ``acc`` [N].
+
+        Returns:
+            times: int64 [N].
+            active: False where there is none, bool [N]; None where there is one for all.
+        """
+        if self.scheduled is not None:
+            times = self.scheduled[rows, t]
+            active = times < self.end[rows]
+            return times, None if bool(active.all()) else active
+        room = self.end[rows] - t
+        if isinstance(self.threshold, float):
+            count, unsure = estimate_skips(p, acc, room, self.threshold)
+            # one look at the device's memory for both
+            all_active, any_unsure = torch.stack([(count < room).all(), unsure.any()]).tolist()
+            if any_unsure:
+                count = settle_skips(count, unsure, p, acc, room, self.threshold)
+                all_active = bool((count < room).all())
+        else:
+            last = self.threshold.shape[1] - 1
+            count = add_up(p, acc, room, lambda step: self.threshold[rows, (t + step).clamp(max=last)])
+            all_active = bool((count < room).all())
+        return t + count, None if all_active else count < room
+
+
 def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
     """How many of the next ``room`` steps are skipped before one updates, int64 [N]; ``room`` if none does.
-
-    ``acc`` grows by repeated addition, which rounds every time, so a division tells the number only where the sum is
-    not too near the threshold. The others, few, are added up.
 
     Args:
         p: update probability, [N].
@@ -21,20 +58,28 @@ def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tenso
         room: steps there are, int64 [N].
         threshold: an update needs v > threshold.
     """
-    if threshold >= 1:
-        return room.clone()  # v never exceeds 1
+    count, unsure = estimate_skips(p, acc, room, threshold)
+    return settle_skips(count, unsure, p, acc, room, threshold)
+
+
+def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
+    """:func:`count_skips` by a division, and where it may be wrong, bool [N]: ``acc`` grows by repeated addition, which
+    rounds every time, so it tells the number only where the sum is not too near the threshold."""
+    if threshold >= 1:  # v never exceeds 1
+        return room.clone(), torch.zeros_like(room, dtype=torch.bool)
     need = (threshold - acc) / p  # additions, as a real number
     most = room.to(p.dtype)
     count = torch.fmin(need.floor().clamp_(min=0), most).long()
     # each addition to a number up to 1, and what is done here, is off by at most half a unit in the last place
     slack = (need + 3).mul_(torch.finfo(p.dtype).eps) / p
-    near = ((need - need.round()).abs_() <= slack) & (need - slack <= most)
-    unsure = near.nonzero().squeeze(1)
-    if len(unsure) > 0:
-        limit = torch.tensor(threshold, dtype=p.dtype, device=p.device).expand(len(unsure))
-        added = add_up(p[unsure], acc[unsure], room[unsure], lambda step: limit)
-        count = count.index_copy(0, unsure, added)
-    return count
+    return count, ((need - need.round()).abs_() <= slack) & (need - slack <= most)
+
+
+def settle_skips(count: Tensor, unsure: Tensor, p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
+    """``count`` with the unsure ones, which are few, added up."""
+    some = unsure.nonzero().squeeze(1)
+    limit = torch.tensor(threshold, dtype=p.dtype, device=p.device).expand(len(some))
+    return count.index_copy(0, some, add_up(p[some], acc[some], room[some], lambda step: limit))
 
 
 def add_up(p: Tensor, acc: Tensor, room: Tensor, threshold_of) -> Tensor:
