@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from .cli.command import first_sentence
-from .tasks.sequence import warn_unknown_options
+from .tasks.sequence import drop_unknown_options
 
 Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray]]]
 
@@ -160,7 +160,7 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path), arg_overrides=overrides)
         unknown = _unknown_parts(state["cfg"])
         if not unknown:
-            warn_unknown_options("task", state["cfg"].task, TASK_DATACLASS_REGISTRY)
+            state["cfg"].task = drop_unknown_options("task", state["cfg"].task, TASK_DATACLASS_REGISTRY)
             num_updates = state["optimizer_history"][-1]["num_updates"]
             models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
     except Exception as error:  # a file can be broken, or be something else, in any way

@@ -5,6 +5,7 @@ import logging
 import shutil
 import sys
 
+import fairseq
 import numpy as np
 import pytest
 import torch
@@ -60,8 +61,9 @@ def test_other_versions_checkpoints(changed, name, tmp_path, caplog):
     test_frozen_checkpoint_predicts_what_it_did(name)
     for part in ("model", "task"):
         assert f"the checkpoint's option 'new_{part}_option' is unknown to this version: ignored" in caplog.text
-    test_frozen_checkpoint_validates_as_it_did(name)
-    assert "the checkpoint's option 'new_criterion_option' is unknown to this version: ignored" in caplog.text
+    if fairseq.__version__ != "0.12.2":  # whose fairseq-validate refuses a task's unknown option
+        test_frozen_checkpoint_validates_as_it_did(name)
+        assert "the checkpoint's option 'new_criterion_option' is unknown to this version: ignored" in caplog.text
     (tmp_path / "resumed").mkdir()
     test_frozen_checkpoint_resumes_as_it_did(name, tmp_path / "resumed")
 

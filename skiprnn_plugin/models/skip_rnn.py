@@ -194,11 +194,11 @@ def check_choice(option: str, value: str, choices) -> None:
 def _register_architecture(rule: str, cell: str, name: str) -> None:
     @register_model_architecture("skip_rnn", name)
     def architecture(args):
-        args.cell = getattr(args, "cell", cell)
-        args.update_rule = getattr(args, "update_rule", rule)
-        for option in fields(SkipRNNConfig):  # a checkpoint lacks those that its version did not have
-            if option.name != "_name" and not hasattr(args, option.name):
-                setattr(args, option.name, option.default)
+        defaults = {option.name: option.default for option in fields(SkipRNNConfig) if option.name != "_name"}
+        # a checkpoint lacks the options that its version did not have
+        for option, default in {**defaults, "cell": cell, "update_rule": rule}.items():
+            if option not in args:
+                setattr(args, option, default)
 
 
 for _rule, _prefix in (("learned", "skip"), ("random", "random_skip"), ("full", "full")):

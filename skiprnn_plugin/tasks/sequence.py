@@ -10,7 +10,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
-from omegaconf import II
+from omegaconf import II, OmegaConf
 
 from .._fairseq_patches import check_processes, forget_previous_run
 from .options import check_training_options
@@ -46,6 +46,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
     input_size: int
     output_size: int
     predicts: Optional[str] = None
+    source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -89,18 +90,18 @@ class SequenceTask(StopsInOrder, FairseqTask):
     def build_model(self, cfg, from_checkpoint=False):
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
-            warn_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
+            cfg = drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
         return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
-            warn_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
+            cfg = drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
         fitting = CRITERIONS.get(self.predicts)
         if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
             raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
-        return super().build_criterion(cfg, from_checkpoint)
+        return super().build_criterion(cfg)  # fairseq 0.12.2 takes no more
 
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.
@@ -124,11 +125,16 @@ class SequenceTask(StopsInOrder, FairseqTask):
                 cfg.optimization.stop_min_lr = math.inf
 
 
-def warn_unknown_options(part: str, cfg, dataclasses) -> None:
-    """Log a warning for each option of a stored configuration that this version does not have; fairseq drops them."""
-    if dataclasses.get(cfg.get("_name")) is not None:
-        for name in sorted(set(cfg) - {each.name for each in fields(dataclasses[cfg._name])}):
-            logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
+def drop_unknown_options(part: str, cfg, dataclasses):
+    """A stored configuration without the options that this version does not have, and a warning for each."""
+    if dataclasses.get(cfg.get("_name")) is None:
+        return cfg
+    known = {each.name for each in fields(dataclasses[cfg._name])}
+    for name in sorted(set(cfg) - known):
+        logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
+    parent, cfg = cfg._get_parent(), OmegaConf.masked_copy(cfg, [name for name in cfg if name in known])
+    cfg._set_parent(parent)  # which options like ${common.seed} are looked up in
+    return cfg
 
 
 def check_positive(options: dict) -> None:
