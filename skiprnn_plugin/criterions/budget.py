@@ -111,6 +111,7 @@ class BudgetCriterion(FairseqCriterion):
         own = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
         criterion = super(BudgetCriterion, own).build_criterion(cfg, task)
         own.own_budget = criterion.budget
+        criterion.budget.cost.keep_in(task)
         return criterion
 
     def load_state_dict(self, state_dict, strict=True):

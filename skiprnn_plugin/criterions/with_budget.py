@@ -72,6 +72,7 @@ class WithBudgetCriterion(FairseqCriterion):
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
         budget = Budget(*(getattr(cfg, name) for name in options))
+        budget.cost.keep_in(task)
         own = {"base_class": type(base), "own_budget": budget, "__doc__": cls.__doc__, "__module__": cls.__module__}
         return type(f"{type(base).__name__}WithBudget", (cls,), own)(task, base, budget)
 

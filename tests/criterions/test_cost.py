@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin.cli.checkpoint import read_run
 from skiprnn_plugin.criterions.cost import Cost
 
 from ..command_line import train, validate
@@ -71,6 +72,9 @@ def test_state_goes_on():
 OPTIONS = ("--cost-per-sample", 1e-3, "--cost-warmup-updates", 3, "--target-fraction", 0.5, "--lr", 0.01)
 
 
+CRITERIONS = [(), ("--criterion", "with_budget", "--base-criterion", "cross_entropy", "--sentence-avg")]
+
+
 def lambdas(stats, tag="train_inner"):
     return [s["cost_per_sample" if tag == "train_inner" else f"{tag}_cost_per_sample"] for s in stats[tag]]
 
@@ -83,8 +87,19 @@ def test_in_a_run(tmp_path):
     for s in stats["train_inner"]:
         assert s["budget_loss"] == pytest.approx(s["cost_per_sample"] * s["updates"], rel=1e-4)
     assert lambdas(stats, "valid")[-1] == pytest.approx(expected.value, rel=1e-4)  # what the next update will cost
-    separate = validate(tmp_path / "checkpoint_last.pt")["valid"][-1]
-    assert separate["valid_mse"] == stats["valid"][-1]["valid_mse"]
+
+
+@pytest.mark.parametrize("updates", [2, 6], ids=["in the warm-up", "after it"])
+@pytest.mark.parametrize("criterion", CRITERIONS, ids=["ours", "with_budget"])
+def test_evaluation_has_the_lambda_of_training(tmp_path, criterion, updates):
+    task = {"task": "frequency_discrimination"}
+    trained = train(tmp_path, *OPTIONS, *criterion, "--max-update", updates, **task)["valid"][-1]
+    evaluated = validate(tmp_path / "checkpoint_last.pt", **task)["valid"][-1]
+    reported = read_run(tmp_path / "checkpoint_last.pt", "valid").metrics
+    assert trained["valid_cost_per_sample"] != 1e-3
+    for name in ("loss", "task_loss", "budget_loss", "cost_per_sample"):
+        assert evaluated[f"valid_{name}"] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
+        assert reported[name] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
 
 
 @pytest.mark.parametrize("stop", [2, 4, 5], ids=["in the warm-up", "end of an epoch", "mid-epoch"])
