@@ -91,7 +91,15 @@ class Budget(nn.Module):
                 self.cost.step(totals["updates"] / totals["steps"])
 
 
-class BudgetCriterion(FairseqCriterion):
+class LoadsBudget:
+    """A mixin for a criterion with a :class:`Budget`, before ``FairseqCriterion`` in the list of bases."""
+
+    def load_state_dict(self, state_dict, strict=True):
+        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
+        return None if state_dict is None else super().load_state_dict(state_dict, strict)
+
+
+class BudgetCriterion(LoadsBudget, FairseqCriterion):
     """Mean over sequences of task loss + budget.
 
     A subclass computes the task loss. fairseq divides the returned sum by the sample size, the number of sequences,
@@ -113,10 +121,6 @@ class BudgetCriterion(FairseqCriterion):
         own.own_budget = criterion.budget
         criterion.budget.cost.keep_in(task)
         return criterion
-
-    def load_state_dict(self, state_dict, strict=True):
-        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
-        return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Loss of each sequence, float32 [B], and the sums to log beside it."""

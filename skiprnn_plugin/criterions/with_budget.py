@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from .. import metrics
-from .budget import Budget, BudgetConfig, BudgetCriterion
+from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
 from .listening import Call, listen
 
 PREFIX = "with_budget."  # of our names in the base criterion's logging output
@@ -35,7 +35,7 @@ class WithBudgetConfig(BudgetConfig):
 
 
 @register_criterion("with_budget", dataclass=WithBudgetConfig)
-class WithBudgetCriterion(FairseqCriterion):
+class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     """The base criterion's loss + the mean over sequences of the budget.
 
     Lambda means the same as in the other criterions, whether the base criterion takes its mean over tokens or over
@@ -75,8 +75,6 @@ class WithBudgetCriterion(FairseqCriterion):
         budget.cost.keep_in(task)
         own = {"base_class": type(base), "own_budget": budget, "__doc__": cls.__doc__, "__module__": cls.__module__}
         return type(f"{type(base).__name__}WithBudget", (cls,), own)(task, base, budget)
-
-    load_state_dict = BudgetCriterion.load_state_dict
 
     def forward(self, model, sample, reduce=True):
         """Returns what the base criterion does, with the budget in the loss and our sums beside its own."""
