@@ -12,10 +12,10 @@ from typing import Optional
 import torch
 
 from .._fairseq_patches import forget_previous_run
+from .._signals import SIGNALS
 
 logger = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SAME_REQUEST = 0.5  # seconds; a launcher may pass on the signal that the whole process group has got
 LOGGED = "stop_signals"  # in a training step's logging output: 1 if this process got a signal, else 0
 
