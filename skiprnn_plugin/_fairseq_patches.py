@@ -275,7 +275,14 @@ def validate_as_the_trainer() -> None:
 
         return prepare_and_validate
 
+    def wrap_reduce(reduce_metrics):
+        def reduce_what_was_logged(self, logging_outputs, criterion):
+            return reduce_metrics(self, [output for output in logging_outputs if output], criterion)
+
+        return reduce_what_was_logged
+
     _replace(FairseqTask, "valid_step", wrap)
+    _replace(FairseqTask, "reduce_metrics", wrap_reduce)
 
 
 def bfloat16_without_tpu() -> None:
