@@ -168,7 +168,7 @@ def parse_options(options: Any) -> Dict[str, Any]:
 
 def build_base(cfg, task) -> FairseqCriterion:
     """The base criterion with its options, which see the rest of the run's configuration as those of a run's own do."""
-    name = cfg.base_criterion
+    name = None if OmegaConf.is_missing(cfg, "base_criterion") else cfg.base_criterion
     if name not in CRITERION_REGISTRY:
         known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
         raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")

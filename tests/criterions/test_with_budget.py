@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -255,6 +255,7 @@ def test_base_options_in_any_form(text):
 @pytest.mark.parametrize(
     "options,message",
     [
+        ({"base": MISSING}, "--base-criterion: expected one of.*cross_entropy.*got None"),
         ({"base": "no_such"}, "--base-criterion: expected one of.*cross_entropy.*got 'no_such'"),
         ({"base": "mse_with_budget"}, "--base-criterion.*'mse_with_budget'"),
         ({"base": "with_budget"}, "--base-criterion: .*'with_budget'"),
