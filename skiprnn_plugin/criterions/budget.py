@@ -82,12 +82,17 @@ class Budget(nn.Module):
         return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.value * budget_loss.numel()}
 
     def log(self, totals: Dict[str, float]) -> None:
-        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update."""
+        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update.
+
+        Raises ValueError if there is no gate that lambda could steer towards the target fraction.
+        """
         metrics.log_updates(totals)
         metrics.log_mean("budget_loss", totals, "budget_loss", "nsentences", priority=10)
         if not self.cost.is_constant:
             metrics.log_mean("cost_per_sample", totals, "cost", "nsentences", priority=22)
             if self.training and totals.get("steps", 0.0) > 0:
+                if self.cost.target_fraction is not None and totals["increments"] == 0:
+                    raise ValueError("--target-fraction: expected a model with a learned gate, got one without")
                 self.cost.step(totals["updates"] / totals["steps"])
 
 
