@@ -101,11 +101,11 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        cls.base_class.reduce_metrics(logging_outputs)
-        ours = [
-            {name[len(PREFIX) :]: value for name, value in output.items() if name.startswith(PREFIX)}
-            for output in logging_outputs
-        ]
+        theirs, ours = [], []
+        for output in logging_outputs:  # some criterions log every name that they find
+            theirs.append({name: value for name, value in output.items() if not name.startswith(PREFIX)})
+            ours.append({name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)})
+        cls.base_class.reduce_metrics(theirs)
         totals = metrics.add_up(ours)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
         cls.own_budget.log(totals)

@@ -13,11 +13,14 @@ import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin.criterions.listening import listen
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig, WithBudgetCriterion, parse_options, per_sequence
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+from skiprnn_plugin.tasks.stopping import LOGGED, StopsInOrder
 
 from ..command_line import train, validate
 from .test_budget import log_values
 
 from fairseq.criterions import FairseqCriterion, LegacyFairseqCriterion, register_criterion  # isort: skip
+from fairseq.logging import metrics  # isort: skip
+from fairseq.tasks import FairseqTask  # isort: skip
 
 
 class Tagger(nn.Module):
@@ -206,6 +209,17 @@ def test_reduces_what_the_base_criterion_reduces():
     log = criterion(Tagger(), sample())[2]
     assert log["note"] == "text"
     assert log_values(criterion, [[log, log]])["loss"] == pytest.approx(2 * float(log["loss"]))
+
+
+def test_the_base_criterion_sees_what_it_logged_alone(monkeypatch):
+    """Of a run's own too: fairseq's wav2vec criterion, for one, logs all that it finds."""
+    seen = []
+    monkeypatch.setattr(Squares, "reduce_metrics", staticmethod(seen.extend))
+    criterion = build()
+    output = {**criterion(Tagger(), sample())[2], LOGGED: 0}
+    with metrics.aggregate(new_root=True):
+        type("Task", (StopsInOrder, FairseqTask), {})(None).reduce_metrics([output], criterion)
+    assert [set(log) for log in seen] == [{"loss", "nsentences", "note"}]
 
 
 FREQUENCY = {"task": "frequency_discrimination"}
