@@ -13,7 +13,7 @@ import omegaconf
 import pytest
 import torch
 
-from skiprnn_plugin import _fairseq_patches
+from skiprnn_plugin import _fairseq_patches, _signals
 
 from .command_line import train, train_options
 
@@ -184,7 +184,9 @@ def test_on_gpus_processes_start_as_ever():
     from fairseq.distributed import utils
 
     cfg = config()
-    spawned, ran = call_main(cfg)
+    with mock.patch.object(_signals, "passed_on") as passed_on:
+        spawned, ran = call_main(cfg)
+    assert passed_on.call_count == 1
     assert spawned.kwargs["fn"] is utils.distributed_main and spawned.kwargs["nprocs"] == 2 and not ran
     assert cfg.distributed_training.distributed_backend == "nccl"
 
