@@ -19,13 +19,16 @@ def passed_on() -> Iterator[None]:
     """
     received: List[int] = []
     previous = {}
-    failed = False
 
     def pass_on(number, frame):
         received.append(number)
         for process in multiprocessing.active_children():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, number)
+
+    def restore():
+        while previous:
+            signal.signal(*previous.popitem())
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
@@ -34,11 +37,9 @@ def passed_on() -> Iterator[None]:
     try:
         yield
     except Exception:
-        failed = True
-        if not received:
-            raise
+        restore()
+        if received:
+            signal.raise_signal(received[-1])
+        raise
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-    if failed:
-        signal.raise_signal(received[-1])
+        restore()

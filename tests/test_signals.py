@@ -208,17 +208,21 @@ def test_processes_that_it_started(tmp_path, kill, number):
     assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
 
 
-def test_processes_that_fail_at_a_signal():
-    """As those do that do not train yet: the one that waits for them ends as the signal says."""
-    code = """if True:
+@pytest.mark.parametrize("handler, error", [("SIG_DFL", ""), ("lambda *_: None", "RuntimeError: a process has failed")])
+def test_processes_that_fail_at_a_signal(handler, error):
+    """As those do that do not train yet: the one that waits for them ends as the signal says, or with their error."""
+    code = f"""if True:
         import os, signal
+        from signal import SIG_DFL
         from skiprnn_plugin._signals import passed_on
+        signal.signal(signal.SIGTERM, {handler})
         with passed_on():
             os.kill(os.getpid(), signal.SIGTERM)
             raise RuntimeError("a process has failed")
     """
     process = run(sys.executable, "-c", code)
-    assert (process.returncode, process.stderr) == (-signal.SIGTERM, "")
+    assert process.returncode == (1 if error else -signal.SIGTERM)
+    assert process.stderr.endswith(f"{error}\n" if error else "") and bool(process.stderr) == bool(error)
 
 
 needs_environment = pytest.mark.skipif(
