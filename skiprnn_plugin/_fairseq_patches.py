@@ -17,6 +17,7 @@ import omegaconf
 import torch
 import torch.distributed
 
+from . import _signals
 from ._registration import when_imported
 
 logger = logging.getLogger(__name__)
@@ -88,23 +89,29 @@ def start_processes_on_cpu() -> None:
 
     Without it fairseq counts GPUs where it should count processes: it starts none and ends without a word (with
     ``--distributed-init-method``), fails an assertion, divides by 0 (torchrun), or trains the whole in each process
-    (torchrun without ``--distributed-world-size``). Needed until ``call_main`` heeds ``--cpu``.
+    (torchrun without ``--distributed-world-size``). Needed until ``call_main`` heeds ``--cpu``. And on GPUs too the
+    process that waits for those it started passes signals on, where fairseq's would end and leave them behind.
     """
     from fairseq.distributed import utils
 
     def wrap(call_main):
         def call_main_on_any_device(cfg, main, **kwargs):
             training = cfg.distributed_training
-            if not _on_cpu(cfg) or training.pipeline_model_parallel:
-                return call_main(cfg, main, **kwargs)
-            _plan_processes(training, utils)
+            on_cpu = _on_cpu(cfg) and not training.pipeline_model_parallel
+            if on_cpu:
+                _plan_processes(training, utils)
+            elif training.distributed_init_method is None:
+                utils.infer_init_method(training)  # as call_main would
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
-            size = training.distributed_world_size
-            training.distributed_rank = None  # it is the spawned process's number
-            os.environ.setdefault("OMP_NUM_THREADS", str(max(1, torch.get_num_threads() // size)))
-            start_method = torch.multiprocessing.get_start_method()
-            torch.multiprocessing.spawn(_spawned_main, (start_method, main, cfg, kwargs), nprocs=size)
+            with _signals.passed_on():
+                if not on_cpu:
+                    return call_main(cfg, main, **kwargs)
+                size = training.distributed_world_size
+                training.distributed_rank = None  # it is the spawned process's number
+                os.environ.setdefault("OMP_NUM_THREADS", str(max(1, torch.get_num_threads() // size)))
+                start_method = torch.multiprocessing.get_start_method()
+                torch.multiprocessing.spawn(_spawned_main, (start_method, main, cfg, kwargs), nprocs=size)
 
         return call_main_on_any_device
 
@@ -268,7 +275,14 @@ def validate_as_the_trainer() -> None:
 
         return prepare_and_validate
 
+    def wrap_reduce(reduce_metrics):
+        def reduce_what_was_logged(self, logging_outputs, criterion):
+            return reduce_metrics(self, [output for output in logging_outputs if output], criterion)
+
+        return reduce_what_was_logged
+
     _replace(FairseqTask, "valid_step", wrap)
+    _replace(FairseqTask, "reduce_metrics", wrap_reduce)
 
 
 def bfloat16_without_tpu() -> None:

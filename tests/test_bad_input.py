@@ -99,6 +99,7 @@ def check(error, flag, capsys):
         (["--gate-layers", "0,1"], "--gate-layers"),
         (["--gate-layers", ""], "--gate-layers"),
         (["--budget", "l2"], "--target-updates"),
+        (["--arch", "full_gru", "--target-fraction", "0.5"], "--target-fraction"),
         (["--lr", ""], "--lr"),
         (["--num-layers"], "--num-layers"),
         (["--best-checkpoint-metric", "acuracy"], "--best-checkpoint-metric"),

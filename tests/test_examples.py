@@ -1,6 +1,7 @@
 """The examples, run as a user runs them."""
 
 import json
+import math
 import re
 import shutil
 import sys
@@ -13,6 +14,7 @@ from omegaconf import OmegaConf
 
 from skiprnn_plugin.cli.checkpoint import import_user_dir
 from skiprnn_plugin.cli.plot import main as plot
+from skiprnn_plugin.hub import from_pretrained
 
 from . import command_line
 from .command_line import ROOT, run
@@ -77,6 +79,23 @@ def test_own_dataset(rotations, tmp_path, capsys):
     assert plot([str(argument) for argument in arguments]) == 0
     accuracy = f"{valid['valid_accuracy']:.4g}"
     assert f"{valid['valid_update_fraction']:.4g} | {accuracy} | 1 |" in capsys.readouterr().out
+    hub = from_pretrained(tmp_path, user_dir=EXAMPLES / "own_dataset")
+    points = [np.load(rotations / "valid" / f"{index}.npy") for index in range(32)]
+    labels = np.arange(32) % 2  # as they are drawn
+    assert (hub.predict(points).argmax(1) == labels).mean() == valid["valid_accuracy"]
+
+
+def test_own_dataset_with_a_criterion_of_fairseqs(rotations, tmp_path):
+    valid, _ = train(
+        EXAMPLES / "own_dataset",
+        tmp_path,
+        *("--task", "labelled_folder", "--data-dir", rotations, "--arch", "skip_gru", "--hidden-size", 4),
+        *("--criterion", "with_budget", "--base-criterion", "cross_entropy", "--cost-per-sample", 1e-3),
+        *("--sentence-avg", "--max-update", 2),
+    )
+    # In bits; sequences have 20 points and more
+    assert valid["valid_loss"] == pytest.approx(valid["valid_task_loss"] / math.log(2), abs=1e-3)
+    assert valid["valid_wpb"] > valid["valid_bsz"] * 20 > 0
 
 
 def test_own_dataset_names_the_folder_that_it_needs(example, tmp_path):

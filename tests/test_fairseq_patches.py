@@ -13,9 +13,11 @@ import omegaconf
 import pytest
 import torch
 
-from skiprnn_plugin import _fairseq_patches
+from skiprnn_plugin import _fairseq_patches, _signals
 
 from .command_line import train, train_options
+
+from fairseq.logging import metrics  # isort: skip
 
 OPTIONS = ["--batch-size", 4, "--train-size", 64, "--save-interval-updates", 4, "--hidden-size", 4, "--lr", 1e-2]
 
@@ -32,6 +34,19 @@ def test_applied_once():
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
     _fairseq_patches.apply()
     assert [getattr(*place) for place in places] == before
+
+
+def test_a_process_without_a_batch_to_validate_logs_nothing():
+    """Not even to criterions that expect all that they log in every output."""
+    from fairseq.tasks import FairseqTask
+
+    reduced = []
+    criterion = type("Criterion", (), {"reduce_metrics": staticmethod(reduced.append)})()
+    task = FairseqTask(None)
+    outputs = [task.valid_step({}, None, criterion)[2], {"ntokens": 3, "nsentences": 1}]
+    with metrics.aggregate(new_root=True):
+        task.reduce_metrics(outputs, criterion)
+    assert reduced == [[{"ntokens": 3, "nsentences": 1}]]
 
 
 # Moments at which a run is killed: while it writes a checkpoint, once it has, in the middle of either copy
@@ -169,7 +184,9 @@ def test_on_gpus_processes_start_as_ever():
     from fairseq.distributed import utils
 
     cfg = config()
-    spawned, ran = call_main(cfg)
+    with mock.patch.object(_signals, "passed_on") as passed_on:
+        spawned, ran = call_main(cfg)
+    assert passed_on.call_count == 1
     assert spawned.kwargs["fn"] is utils.distributed_main and spawned.kwargs["nprocs"] == 2 and not ran
     assert cfg.distributed_training.distributed_backend == "nccl"
 

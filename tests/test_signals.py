@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .command_line import ROOT, train, train_options
+from .command_line import ROOT, run, train, train_options
 from .compare import logged
 
 # 4 updates an epoch
@@ -166,18 +166,22 @@ def test_training_in_a_thread(tmp_path):
     assert len(stats) == 1 and len(stats[0]["train_inner"]) == 2
 
 
+def start(output, *options):
+    """``fairseq-train`` in a process group of its own, as a shell starts it."""
+    code = "from fairseq_cli.train import cli_main; cli_main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *train_options(), *options],
+        stdout=output, stderr=output, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["group", "process"])
 def test_with_workers(tmp_path, kill):
     """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too; here both come at once."""
-    code = "from fairseq_cli.train import cli_main; cli_main()"
     options = ["--num-workers", "2", "--update-freq", "2", "--train-size", "6400", "--max-update", "100000"]
-    options += ["--save-dir", str(tmp_path)]
     with open(tmp_path / "output", "w+") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, *train_options(), *options],
-            stdout=output, stderr=output, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+        process = start(output, *options, "--save-dir", str(tmp_path))
         until(lambda: '"num_updates": "3"' in (tmp_path / "output").read_text(), process)
         for number in (signal.SIGINT, signal.SIGTERM):
             kill(process.pid, number)
@@ -186,6 +190,39 @@ def test_with_workers(tmp_path, kill):
     assert "Traceback" not in text and "Error" not in text
     assert text.count("| stopped by SIG") == 1
     assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
+
+
+@pytest.mark.parametrize(
+    "kill, number", [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT)], ids=["process", "group"]
+)
+def test_processes_that_it_started(tmp_path, kill, number):
+    """The one that waits for them passes the signal on, and ends after them."""
+    options = ["--distributed-world-size", "2", "--train-size", "6400", "--max-update", "100000"]
+    with open(tmp_path / "output", "w+") as output:
+        process = start(output, *options, "--save-dir", str(tmp_path))
+        until(lambda: '"num_updates": "3"' in (tmp_path / "output").read_text(), process)
+        kill(process.pid, number)
+        assert process.wait(timeout=60) == 0
+    text = (tmp_path / "output").read_text()
+    assert "Traceback" not in text and text.count(f"| stopped by {number.name} after ") == 1
+    assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
+
+
+@pytest.mark.parametrize("handler, error", [("SIG_DFL", ""), ("lambda *_: None", "RuntimeError: a process has failed")])
+def test_processes_that_fail_at_a_signal(handler, error):
+    """As those do that do not train yet: the one that waits for them ends as the signal says, or with their error."""
+    code = f"""if True:
+        import os, signal
+        from signal import SIG_DFL
+        from skiprnn_plugin._signals import passed_on
+        signal.signal(signal.SIGTERM, {handler})
+        with passed_on():
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise RuntimeError("a process has failed")
+    """
+    process = run(sys.executable, "-c", code)
+    assert process.returncode == (1 if error else -signal.SIGTERM)
+    assert process.stderr.endswith(f"{error}\n" if error else "") and bool(process.stderr) == bool(error)
 
 
 needs_environment = pytest.mark.skipif(

@@ -141,7 +141,7 @@ def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:
     wanted = {**row.options, "cell": row.cell, "update_rule": row.update_rule}
     del wanted["arch"]  # options may turn one into another
     if row.update_rule == "learned":
-        wanted["budget"] = "per_sample"
+        wanted.update(budget="per_sample", target_fraction=None)
     else:
         del wanted["cost_per_sample"]  # a constant, where there is no gate to learn
     return belongs_to(table, options) and _has(options, wanted)
@@ -166,6 +166,8 @@ def describe(options: Mapping[str, Any]) -> str:
         return f"{cell} (p_skip = {plain(options['skip_prob'])})"
     if rule != "learned":
         return options["arch"]
+    if options.get("target_fraction") is not None:
+        return f"Skip {cell}, target {plain(options['target_fraction'])}"
     budget = options.get("budget", "per_sample")
     target = "" if budget == "per_sample" else f", {budget} to {plain(options['target_updates'])}"
     return f"Skip {cell}, lambda={plain(options.get('cost_per_sample', 0))}{target}"

@@ -82,16 +82,29 @@ class Budget(nn.Module):
         return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.value * budget_loss.numel()}
 
     def log(self, totals: Dict[str, float]) -> None:
-        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update."""
+        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update.
+
+        Raises ValueError if there is no gate that lambda could steer towards the target fraction.
+        """
         metrics.log_updates(totals)
         metrics.log_mean("budget_loss", totals, "budget_loss", "nsentences", priority=10)
         if not self.cost.is_constant:
             metrics.log_mean("cost_per_sample", totals, "cost", "nsentences", priority=22)
             if self.training and totals.get("steps", 0.0) > 0:
+                if self.cost.target_fraction is not None and totals["increments"] == 0:
+                    raise ValueError("--target-fraction: expected a model with a learned gate, got one without")
                 self.cost.step(totals["updates"] / totals["steps"])
 
 
-class BudgetCriterion(FairseqCriterion):
+class LoadsBudget:
+    """A mixin for a criterion with a :class:`Budget`, before ``FairseqCriterion`` in the list of bases."""
+
+    def load_state_dict(self, state_dict, strict=True):
+        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
+        return None if state_dict is None else super().load_state_dict(state_dict, strict)
+
+
+class BudgetCriterion(LoadsBudget, FairseqCriterion):
     """Mean over sequences of task loss + budget.
 
     A subclass computes the task loss. fairseq divides the returned sum by the sample size, the number of sequences,
@@ -111,11 +124,8 @@ class BudgetCriterion(FairseqCriterion):
         own = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
         criterion = super(BudgetCriterion, own).build_criterion(cfg, task)
         own.own_budget = criterion.budget
+        criterion.budget.cost.keep_in(task)
         return criterion
-
-    def load_state_dict(self, state_dict, strict=True):
-        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
-        return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Loss of each sequence, float32 [B], and the sums to log beside it."""

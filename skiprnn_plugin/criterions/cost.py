@@ -43,9 +43,8 @@ class Cost(nn.Module):
         self.cost_per_sample = cost_per_sample
         self.warmup_updates = warmup_updates
         self.target_fraction = target_fraction
-        self.num_updates = 0
-        self.error: Optional[float] = None
-        self.integral = 0.0
+        # What changes: updates made, smoothed error (None: none yet), its sum
+        self.progress: Dict[str, Any] = {"num_updates": 0, "error": None, "integral": 0.0}
         if not self.is_constant:
             # Empty: fairseq saves a criterion's state in its checkpoints only if it has parameters.
             self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
@@ -57,23 +56,37 @@ class Cost(nn.Module):
     @property
     def value(self) -> float:
         """Lambda in the next update."""
-        if self.num_updates < self.warmup_updates:
-            return self.cost_per_sample * self.num_updates / self.warmup_updates
-        exponent = 0.0 if self.error is None else PROPORTIONAL * self.error + self.integral
+        num_updates, error, integral = (self.progress[name] for name in ("num_updates", "error", "integral"))
+        if num_updates < self.warmup_updates:
+            return self.cost_per_sample * num_updates / self.warmup_updates
+        exponent = 0.0 if error is None else PROPORTIONAL * error + integral
         return self.cost_per_sample * math.exp(min(max(exponent, -RANGE), RANGE))
 
     def step(self, update_fraction: float) -> None:
         """Take in an update that has been made: the fraction of all its steps, on all workers, that were used."""
-        self.num_updates += 1
-        if self.target_fraction is None or self.num_updates < self.warmup_updates:
+        progress = self.progress
+        progress["num_updates"] += 1
+        if self.target_fraction is None or progress["num_updates"] < self.warmup_updates:
             return
-        error = update_fraction - self.target_fraction
+        error, last = update_fraction - self.target_fraction, progress["error"]
         error /= 1 - self.target_fraction if error > 0 else self.target_fraction
-        self.error = error if self.error is None else SMOOTHING * self.error + (1 - SMOOTHING) * error
-        self.integral = min(max(self.integral + INTEGRAL * self.error, -RANGE), RANGE)
+        progress["error"] = error if last is None else SMOOTHING * last + (1 - SMOOTHING) * error
+        progress["integral"] = min(max(progress["integral"] + INTEGRAL * progress["error"], -RANGE), RANGE)
 
     def get_extra_state(self) -> Dict[str, Any]:
-        return {"num_updates": self.num_updates, "error": self.error, "integral": self.integral}
+        return dict(self.progress)
 
     def set_extra_state(self, state: Dict[str, Any]) -> None:
-        self.num_updates, self.error, self.integral = state["num_updates"], state["error"], state["integral"]
+        self.progress.update(state)
+
+    def keep_in(self, task) -> None:
+        """Keep the progress in the state of a fairseq task too, or take it from there if a checkpoint put it there.
+
+        fairseq loads a task's state with a model, and a criterion's when it resumes alone. So an evaluation has the
+        lambda that training had come to.
+        """
+        state = getattr(task, "state", None)
+        if self.is_constant or state is None:
+            return
+        self.progress.update(state.state_dict.get("cost", {}))
+        state.merge_state_dict({"cost": self.progress})

@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from .. import metrics
-from .budget import Budget, BudgetConfig, BudgetCriterion
+from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
 from .listening import Call, listen
 
 PREFIX = "with_budget."  # of our names in the base criterion's logging output
@@ -35,7 +35,7 @@ class WithBudgetConfig(BudgetConfig):
 
 
 @register_criterion("with_budget", dataclass=WithBudgetConfig)
-class WithBudgetCriterion(FairseqCriterion):
+class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     """The base criterion's loss + the mean over sequences of the budget.
 
     Lambda means the same as in the other criterions, whether the base criterion takes its mean over tokens or over
@@ -72,10 +72,9 @@ class WithBudgetCriterion(FairseqCriterion):
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
         budget = Budget(*(getattr(cfg, name) for name in options))
+        budget.cost.keep_in(task)
         own = {"base_class": type(base), "own_budget": budget, "__doc__": cls.__doc__, "__module__": cls.__module__}
         return type(f"{type(base).__name__}WithBudget", (cls,), own)(task, base, budget)
-
-    load_state_dict = BudgetCriterion.load_state_dict
 
     def forward(self, model, sample, reduce=True):
         """Returns what the base criterion does, with the budget in the loss and our sums beside its own."""
@@ -102,11 +101,11 @@ class WithBudgetCriterion(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        cls.base_class.reduce_metrics(logging_outputs)
-        ours = [
-            {name[len(PREFIX) :]: value for name, value in output.items() if name.startswith(PREFIX)}
-            for output in logging_outputs
-        ]
+        theirs, ours = [], []
+        for output in logging_outputs:  # some criterions log every name that they find
+            theirs.append({name: value for name, value in output.items() if not name.startswith(PREFIX)})
+            ours.append({name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)})
+        cls.base_class.reduce_metrics(theirs)
         totals = metrics.add_up(ours)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
         cls.own_budget.log(totals)
@@ -169,7 +168,7 @@ def parse_options(options: Any) -> Dict[str, Any]:
 
 def build_base(cfg, task) -> FairseqCriterion:
     """The base criterion with its options, which see the rest of the run's configuration as those of a run's own do."""
-    name = cfg.base_criterion
+    name = None if OmegaConf.is_missing(cfg, "base_criterion") else cfg.base_criterion
     if name not in CRITERION_REGISTRY:
         known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
         raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")

@@ -12,10 +12,10 @@ from typing import Optional
 import torch
 
 from .._fairseq_patches import forget_previous_run
+from .._signals import SIGNALS
 
 logger = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 SAME_REQUEST = 0.5  # seconds; a launcher may pass on the signal that the whole process group has got
 LOGGED = "stop_signals"  # in a training step's logging output: 1 if this process got a signal, else 0
 
@@ -120,8 +120,9 @@ class StopsInOrder:
         return loss, size, {**logged, LOGGED: int(self._watch is not None and self._watch.received is not None)}
 
     def reduce_metrics(self, logging_outputs, criterion):
+        signals = sum(float(output.pop(LOGGED, 0)) for output in logging_outputs)  # some criterions log what they find
         super().reduce_metrics(logging_outputs, criterion)
-        if sum(float(output.get(LOGGED, 0)) for output in logging_outputs) > 0 and self._settings is None:
+        if signals > 0 and self._settings is None:
             self._end_training()
 
     def _end_training(self) -> None:

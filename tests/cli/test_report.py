@@ -114,6 +114,9 @@ def test_a_run_that_the_paper_has_not(prints, tiny):
         ({"cost_per_sample": 1.0000000001e-5}, "skip-gru-1e-5", "Skip GRU, lambda=1e-5"),
         ({"cost_per_sample": 1.1e-5}, None, "Skip GRU, lambda=1.1e-5"),
         ({"budget": "l2", "target_updates": 25.0}, None, "Skip GRU, lambda=1e-5, l2 to 25"),
+        ({"target_fraction": 0.5}, None, "Skip GRU, target 0.5"),
+        ({"update_rule": "full", "target_fraction": 0.5}, "gru", "GRU"),
+        ({"target_fraction": None}, "skip-gru-1e-5", "Skip GRU, lambda=1e-5"),
         ({"task": "other"}, None, "Skip GRU, lambda=1e-5"),
         ({"cell": "mine", "update_rule": None}, None, "skip_gru"),
     ],
@@ -157,6 +160,24 @@ def test_says_where_runs_are_no_repetitions(capsys, tiny, tmp_path):
         f"{program}: {label}: the paper has batch_size 256, the run has 16",
         f"{program}: {label}: the paper has sequence_length 50, the run has 12",
     ]
+
+
+@pytest.mark.parametrize(
+    "name, old, paper, ours",
+    [
+        ("criterion", "'_name': 'mse_with_budget'", "mse_with_budget", "with_budget"),
+        ("zoneout", "'zoneout': 0.0", "0", "0.1"),
+        ("recurrent_dropout", "'recurrent_dropout': 0.0", "0", "0.1"),
+        ("cost_warmup_updates", "'cost_warmup_updates': 0", "0", "5"),
+    ],
+)
+def test_says_where_training_is_not_the_papers(capsys, tiny, tmp_path, name, old, paper, ours):
+    log = tmp_path / "other.log"
+    text = tiny["seed1"].log.read_text()
+    assert old in text
+    log.write_text(text.replace(old, old.rsplit(" ", 1)[0] + f" {ours if ours[0].isdigit() else repr(ours)}"))
+    assert main([str(log)]) == 0
+    assert f": the paper has {name} {paper}, the run has {ours}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin.cli.checkpoint import read_run
 from skiprnn_plugin.criterions.cost import Cost
 
 from ..command_line import train, validate
@@ -71,6 +72,10 @@ def test_state_goes_on():
 OPTIONS = ("--cost-per-sample", 1e-3, "--cost-warmup-updates", 3, "--target-fraction", 0.5, "--lr", 0.01)
 
 
+FREQUENCY = {"task": "frequency_discrimination"}
+CRITERIONS = [(), ("--criterion", "with_budget", "--base-criterion", "cross_entropy", "--sentence-avg")]
+
+
 def lambdas(stats, tag="train_inner"):
     return [s["cost_per_sample" if tag == "train_inner" else f"{tag}_cost_per_sample"] for s in stats[tag]]
 
@@ -83,15 +88,30 @@ def test_in_a_run(tmp_path):
     for s in stats["train_inner"]:
         assert s["budget_loss"] == pytest.approx(s["cost_per_sample"] * s["updates"], rel=1e-4)
     assert lambdas(stats, "valid")[-1] == pytest.approx(expected.value, rel=1e-4)  # what the next update will cost
-    separate = validate(tmp_path / "checkpoint_last.pt")["valid"][-1]
-    assert separate["valid_mse"] == stats["valid"][-1]["valid_mse"]
 
 
-@pytest.mark.parametrize("stop", [2, 4, 5], ids=["in the warm-up", "end of an epoch", "mid-epoch"])
-def test_resuming_goes_on_with_lambda(tmp_path, stop):
-    whole = train(tmp_path / "whole", *OPTIONS, "--max-update", 8)
-    first = train(tmp_path / "halves", *OPTIONS, "--max-update", stop)
-    second = train(tmp_path / "halves", *OPTIONS, "--max-update", 8)
+@pytest.mark.parametrize("updates", [2, 6], ids=["in the warm-up", "after it"])
+@pytest.mark.parametrize("criterion", CRITERIONS, ids=["ours", "with_budget"])
+def test_evaluation_has_the_lambda_of_training(tmp_path, criterion, updates):
+    trained = train(tmp_path, *OPTIONS, *criterion, "--max-update", updates, **FREQUENCY)["valid"][-1]
+    evaluated = validate(tmp_path / "checkpoint_last.pt", **FREQUENCY)["valid"][-1]
+    reported = read_run(tmp_path / "checkpoint_last.pt", "valid").metrics
+    assert trained["valid_cost_per_sample"] != 1e-3
+    for name in ("loss", "task_loss", "budget_loss", "cost_per_sample"):
+        assert evaluated[f"valid_{name}"] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
+        assert reported[name] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "stop,criterion",
+    [(2, CRITERIONS[0]), (4, CRITERIONS[0]), (5, CRITERIONS[0]), (5, CRITERIONS[1])],
+    ids=["in the warm-up", "end of an epoch", "mid-epoch", "with_budget"],
+)
+def test_resuming_goes_on_with_lambda(tmp_path, stop, criterion):
+    options = (*OPTIONS, *criterion, "--max-update")
+    whole = train(tmp_path / "whole", *options, 8, **FREQUENCY)
+    first = train(tmp_path / "halves", *options, stop, **FREQUENCY)
+    second = train(tmp_path / "halves", *options, 8, **FREQUENCY)
     assert lambdas(first) + lambdas(second) == lambdas(whole)
     losses = [[s["loss"] for s in stats["train_inner"]] for stats in (first, second, whole)]
     assert losses[0] + losses[1] == losses[2]
@@ -102,9 +122,10 @@ def test_update_freq_counts_updates_not_batches(tmp_path):
     assert lambdas(stats)[:3] == pytest.approx([0, 1e-3 / 3, 2e-3 / 3], rel=1e-4)
 
 
-def test_goes_on_from_a_checkpoint_with_a_constant_lambda(tmp_path):
-    train(tmp_path, "--max-update", 2)
-    stats = train(tmp_path, *OPTIONS, "--max-update", 4)
+@pytest.mark.parametrize("criterion", CRITERIONS, ids=["ours", "with_budget"])
+def test_goes_on_from_a_checkpoint_with_a_constant_lambda(tmp_path, criterion):
+    train(tmp_path, *criterion, "--max-update", 2, **FREQUENCY)
+    stats = train(tmp_path, *OPTIONS, *criterion, "--max-update", 4, **FREQUENCY)
     assert lambdas(stats)[0] == 0
     state = torch.load(tmp_path / "checkpoint_last.pt", weights_only=True)["criterion"]
     assert state["budget.cost._extra_state"]["num_updates"] == 2

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -13,11 +13,14 @@ import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin.criterions.listening import listen
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig, WithBudgetCriterion, parse_options, per_sequence
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+from skiprnn_plugin.tasks.stopping import LOGGED, StopsInOrder
 
 from ..command_line import train, validate
 from .test_budget import log_values
 
 from fairseq.criterions import FairseqCriterion, LegacyFairseqCriterion, register_criterion  # isort: skip
+from fairseq.logging import metrics  # isort: skip
+from fairseq.tasks import FairseqTask  # isort: skip
 
 
 class Tagger(nn.Module):
@@ -208,6 +211,17 @@ def test_reduces_what_the_base_criterion_reduces():
     assert log_values(criterion, [[log, log]])["loss"] == pytest.approx(2 * float(log["loss"]))
 
 
+def test_the_base_criterion_sees_what_it_logged_alone(monkeypatch):
+    """Of a run's own too: fairseq's wav2vec criterion, for one, logs all that it finds."""
+    seen = []
+    monkeypatch.setattr(Squares, "reduce_metrics", staticmethod(seen.extend))
+    criterion = build()
+    output = {**criterion(Tagger(), sample())[2], LOGGED: 0}
+    with metrics.aggregate(new_root=True):
+        type("Task", (StopsInOrder, FairseqTask), {})(None).reduce_metrics([output], criterion)
+    assert [set(log) for log in seen] == [{"loss", "nsentences", "note"}]
+
+
 FREQUENCY = {"task": "frequency_discrimination"}
 
 
@@ -255,6 +269,7 @@ def test_base_options_in_any_form(text):
 @pytest.mark.parametrize(
     "options,message",
     [
+        ({"base": MISSING}, "--base-criterion: expected one of.*cross_entropy.*got None"),
         ({"base": "no_such"}, "--base-criterion: expected one of.*cross_entropy.*got 'no_such'"),
         ({"base": "mse_with_budget"}, "--base-criterion.*'mse_with_budget'"),
         ({"base": "with_budget"}, "--base-criterion: .*'with_budget'"),

@@ -29,6 +29,8 @@ def read_labels(folder: Path):
 class LabelledFolderTask(SequenceTask):
     """The classes are the labels of the split ``train``, in alphabetical order."""
 
+    predicts = "classes"
+
     def __init__(self, cfg: LabelledFolderConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         train = read_labels(Path(cfg.data_dir) / "train")
@@ -60,6 +62,8 @@ class LabelledFolder(FairseqDataset):
         x = torch.nn.utils.rnn.pad_sequence([sample["x"] for sample in samples], batch_first=True)
         return {
             "id": torch.tensor([sample["id"] for sample in samples]),
+            "nsentences": len(samples),
+            "ntokens": int(lengths.sum()),  # for fairseq's own criterions, and what it logs of speed
             "net_input": {"x": x, "lengths": lengths},
             "target": torch.tensor([sample["target"] for sample in samples]),
         }

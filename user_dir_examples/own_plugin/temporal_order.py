@@ -23,6 +23,7 @@ class TemporalOrderTask(SyntheticTask):
 
     input_size = SYMBOLS
     output_size = 4
+    predicts = "classes"
 
     def __init__(self, cfg: TemporalOrderConfig, **kwargs):
         super().__init__(cfg, **kwargs)
