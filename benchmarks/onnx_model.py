@@ -29,16 +29,16 @@ def build_model(skip: SkipRNNBase, every_step: bool) -> "onnx.ModelProto":
     attributes = {"hidden_size": skip.hidden_size}
     if operator == "GRU":
         attributes["linear_before_reset"] = int(skip.reset_after)
-    nodes, values, source = [], [_constant("axis", torch.tensor([1])), _constant("first", torch.tensor([0]))], "x"
+    nodes, values, source = [], [], "x"
     for layer in range(skip.num_layers):
         names = [f"{name}{layer}" for name in ("W", "R", "B")]
         values += [_constant(name, value) for name, value in zip(names, _weights(skip, layer))]
-        outputs = [f"Y{layer}", f"Y_h{layer}"]
+        last_alone = layer == skip.num_layers - 1 and not every_step
+        outputs, axis = (["", "Y_h"], 0) if last_alone else ([f"Y{layer}"], 1)  # [1, B, H], [T, 1, B, H]
         nodes.append(helper.make_node(operator, [source, *names], outputs, **attributes))
-        nodes.append(helper.make_node("Squeeze", [outputs[0], "axis"], [f"h{layer}"]))  # of the directions
         source = f"h{layer}"
-    if not every_step:
-        nodes[-1] = helper.make_node("Squeeze", [outputs[1], "first"], [source])
+        values.append(_constant(f"directions{layer}", torch.tensor([axis])))
+        nodes.append(helper.make_node("Squeeze", [outputs[-1], f"directions{layer}"], [source]))
     sizes = ["T", "B", skip.hidden_size][0 if every_step else 1 :]
     graph = helper.make_graph(
         nodes,

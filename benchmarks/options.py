@@ -7,6 +7,7 @@ from typing import Callable, Collection, List, NamedTuple, Optional, Sequence
 
 import torch
 
+import benchmarks
 from skiprnn_plugin.ops import ENGINES
 
 from .contestants import PEERS
@@ -68,7 +69,9 @@ def parse(arguments: Optional[Sequence[str]] = None) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", usage="python -m benchmarks.run [options]", description=benchmarks.__doc__
+    )
     add = parser.add_argument
     add("--suite", choices=SUITES, default="cpu", help="what is measured where nothing else is asked for")
     add("--quick", action="store_true", help="a few shapes and runs, for two minutes at most")
@@ -95,11 +98,10 @@ def _members(names: Sequence[str]) -> List[str]:
     return list(dict.fromkeys(found))
 
 
-def _one_of(known: Collection[str], what: Optional[str] = None) -> Callable[[str], str]:
+def _one_of(known: Collection[str], what: str = "one of them") -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in known:
-            expected = f"expected {what or 'one of'}: {', '.join(known)}" if what else f"expected {', '.join(known)}"
-            raise argparse.ArgumentTypeError(f"{expected}; got {text!r}")
+            raise argparse.ArgumentTypeError(f"expected {what} ({', '.join(known)}); got {text!r}")
         return text
 
     return check

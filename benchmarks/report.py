@@ -52,11 +52,11 @@ def as_markdown(report: Dict[str, Any]) -> str:
         "Microseconds per time step of the whole batch: median (minimum), x ratio of the median to the fastest peer's.",
     ]
     entries = report["measurements"]
-    for mode, dtype, threads in sorted({(e["mode"], e["dtype"], e["threads"]) for e in entries}):
+    for mode, dtype, threads in dict.fromkeys((e["mode"], e["dtype"], e["threads"]) for e in entries):
         chosen = [e for e in entries if (e["mode"], e["dtype"], e["threads"]) == (mode, dtype, threads)]
         lines += ["", f"## {mode}, {dtype}, {_count(threads, 'thread')}", "", *_table(chosen, _speed)]
     measured = {id(e): e for e in entries if e["peak_memory"] is not None}
-    for dtype in sorted({e["dtype"] for e in measured.values()}):
+    for dtype in dict.fromkeys(e["dtype"] for e in measured.values()):
         chosen = [e for e in measured.values() if e["dtype"] == dtype]
         lines += ["", f"## Peak memory of a training step, {dtype}, MiB", "", *_table(chosen, _memory)]
     wrong = [f"- {_name(e)}, {e['contestant']}: {e['fault']}" for e in entries if e["fault"]]
