@@ -47,8 +47,10 @@ def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
         return f"updates: a fraction of {got:.3f}, expected {asked:.3f}"
     # the same updates for both, as one that differs changes all that follows
     schedule = expected.gated.updates
-    reference = Engine(problem, contestant.mode, 1, "reference")
-    return _find_difference(contestant.run(schedule), _detached(reference.run(schedule)), dtype, rows)
+    result, reference = contestant.run(schedule), Engine(problem, contestant.mode, 1, "reference").run(schedule)
+    if not torch.equal(result.updates, schedule):
+        return "updates: differ from the schedule"
+    return _find_difference(result, _detached(reference), dtype, rows)
 
 
 def _find_difference(result: Result, expected: Result, dtype: torch.dtype, rows: Tensor) -> Optional[str]:

@@ -44,8 +44,8 @@ class Run:
                     self.left_out[f"{spec.name} {spec.cell} {spec.fraction} {_dtype(spec)}: the time was over"] = None
                     continue
                 self._measure(spec)
-                self._write()
-        print(report.as_markdown(self._report()), end="")
+                self._write()  # what there is, should the rest be interrupted
+        print(self._write(), end="")
         return int(any(entry["fault"] for entry in self.entries))
 
     def _specs(self) -> List[Spec]:
@@ -127,11 +127,14 @@ class Run:
             "measurements": self.entries,
         }
 
-    def _write(self) -> None:
+    def _write(self) -> str:
+        """The files, if they are asked for, and the tables."""
+        result = self._report()
+        tables = report.as_markdown(result)
         if self.options.output is not None:
-            result = self._report()
             report.write_text(self.options.output, report.as_json(result))
-            report.write_text(self.options.output.with_suffix(".md"), report.as_markdown(result))
+            report.write_text(self.options.output.with_suffix(".md"), tables)
+        return tables
 
 
 def _dtype(spec: Spec) -> str:
