@@ -13,7 +13,7 @@ from skiprnn_plugin.ops import ENGINES
 from .contestants import PEERS
 from .shapes import CELLS, DTYPES, FAMILIES, MIXED, MODES, SHAPES, SUITES, Fraction, available_threads
 
-QUICK_SECONDS, QUICK_TIME_LIMIT = 0.5, 90.0
+QUICK_SECONDS, QUICK_TIME_LIMIT = 0.3, 75.0
 
 
 class Options(NamedTuple):
