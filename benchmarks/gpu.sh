@@ -19,7 +19,7 @@ speed() {
     local kind
     kind=$(python3 -c "import torch; print(torch.cuda.get_device_name() if '$device' == 'cuda' else 'cpu')" |
         tr 'A-Z ' 'a-z-')
-    python3 -m benchmarks.run --suite gpu --device "$device" --seconds 0.5 --time-limit 120 \
+    python3 -m benchmarks.run --suite gpu --device "$device" --seconds 0.5 --time-limit 140 \
         --output "${OUT:-benchmarks/results}/gpu-$kind.json" "$@" || status=1
 }
 

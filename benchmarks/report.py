@@ -82,6 +82,8 @@ def _table(entries: List[Dict[str, Any]], cell) -> List[str]:
     for entry in entries:
         key = entry["shape"], entry["cell"], entry["fraction"]
         rows.setdefault(key, {"updates": _updates(entry)})[entry["contestant"]] = cell(entry)
+    shapes, cells = ([*dict.fromkeys(entry[name] for entry in entries)] for name in ("shape", "cell"))
+    rows = dict(sorted(rows.items(), key=lambda row: (shapes.index(row[0][0]), cells.index(row[0][1]))))
     table = [["shape", "cell", "updates", *names], ["---"] * (3 + len(names))]
     table += [[key[0], key[1], row["updates"], *(row.get(name, "-") for name in names)] for key, row in rows.items()]
     return [f"| {' | '.join(line)} |" for line in table]

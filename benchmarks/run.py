@@ -52,7 +52,7 @@ class Run:
         o = self.options
         return [
             Spec(name, SHAPES[name], cell, fraction, DTYPES[dtype], o.device)
-            for name, cell, dtype, fraction in product(o.shapes, o.cells, o.dtypes, o.fractions)
+            for fraction, name, cell, dtype in product(o.fractions, o.shapes, o.cells, o.dtypes)
             if fraction != MIXED or SHAPES[name].batch > 1
         ]
 
