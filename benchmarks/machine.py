@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, Optional
@@ -26,14 +27,15 @@ def describe_machine(device: str) -> Dict[str, Any]:
 
 
 def describe_versions(device: str) -> Dict[str, Optional[str]]:
-    """Of Python, the packages (None if not installed), cuDNN and oneDNN's presence."""
+    """Of Python, the packages (None if not installed), torch's oneDNN and cuDNN."""
     versions: Dict[str, Optional[str]] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
-    versions["onednn"] = "torch's" if torch.backends.mkldnn.is_available() else None
+    found = re.search(r"MKL-DNN v(\S+)", torch.__config__.show())
+    versions["onednn"] = found and found[1]
     versions["cudnn"] = str(torch.backends.cudnn.version()) if device == "cuda" else None
     return versions
 

@@ -23,6 +23,7 @@ class Run:
     """One call of the command: what it has measured so far.
 
     Attributes:
+        heading: what the report begins with.
         entries: a dictionary for each problem, mode, number of threads and contestant.
         left_out: what was not measured, and why, in the order in which that turned up.
     """
@@ -30,6 +31,14 @@ class Run:
     def __init__(self, options: Options):
         self.options = options
         self.started = time.monotonic()
+        self.heading = {
+            "suite": options.suite,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "commit": find_commit(),
+            "machine": describe_machine(options.device),
+            "versions": describe_versions(options.device),
+            "options": {name: str(value) if name == "output" else value for name, value in options._asdict().items()},
+        }
         self.entries: List[Dict[str, Any]] = []
         self.left_out: Dict[str, None] = {}
 
@@ -113,23 +122,14 @@ class Run:
         report.fill_ratios(entries)
         return entries
 
-    def _report(self) -> Dict[str, Any]:
-        o = self.options
-        return {
-            "suite": o.suite,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "commit": find_commit(),
-            "machine": describe_machine(o.device),
-            "versions": describe_versions(o.device),
-            "options": {name: str(value) if name == "output" else value for name, value in o._asdict().items()},
+    def _write(self) -> str:
+        """The files, if they are asked for, and the tables."""
+        result = {
+            **self.heading,
             "seconds_in_all": time.monotonic() - self.started,
             "left_out": list(self.left_out),
             "measurements": self.entries,
         }
-
-    def _write(self) -> str:
-        """The files, if they are asked for, and the tables."""
-        result = self._report()
         tables = report.as_markdown(result)
         if self.options.output is not None:
             report.write_text(self.options.output, report.as_json(result))

@@ -5,7 +5,6 @@ import resource
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -59,7 +58,7 @@ def time_interleaved(functions: Dict[str, Callable], seconds: float, device: str
 
 
 def peak_memory(name: str, problem: Problem) -> Optional[int]:
-    """Bytes that a training step adds at its peak; None if the process that tried it died.
+    """Bytes that a training step adds at its peak; None if there is not enough.
 
     On the CPU it is how far the largest resident set of a process of its own (one thread) grows in its first real
     step, after a step of a small batch; on a GPU what torch's allocator counts.
@@ -79,7 +78,7 @@ def peak_memory(name: str, problem: Problem) -> Optional[int]:
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
             return pool.submit(_growth, name, spec, problem.seed, problem.gate).result()
-        except BrokenProcessPool:
+        except (MemoryError, RuntimeError):  # it was killed, or torch found no memory
             return None
 
 
