@@ -32,7 +32,11 @@ setup(
         "torch>=2.11,<2.14",  # all tests have run on 2.13, those of ops and modules on 2.11 too
         "tqdm",
     ],
-    extras_require={"plot": PLOT, "dev": PLOT + ["pytest>=7", "ruff==0.17.6"]},
+    extras_require={
+        "plot": PLOT,
+        "dev": PLOT + ["pytest>=7", "ruff==0.17.6"],
+        "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
+    },
     entry_points={
         "console_scripts": [
             "skiprnn-report = skiprnn_plugin.cli.report:main",

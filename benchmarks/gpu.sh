@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
-# What a CUDA device must show, in about five minutes: the tests of ops and modules on it, and the adding task trained,
-# evaluated and resumed on it, in float32 and in half precision. Needs the plugin's requirements and pytest.
+# What a CUDA device must show, each in about five minutes.
+#   bash benchmarks/gpu.sh             the engines' tests on it, and their speed beside cuDNN's. Numbers go to the folder
+#                                      $OUT, else to benchmarks/results. Needs torch, numpy, tqdm and pytest alone.
+#   bash benchmarks/gpu.sh --training  the tests of ops and modules on it, and the adding task trained, evaluated and
+#                                      resumed, in float32 and half precision. Needs the plugin's requirements, pytest.
+# DEVICE=cpu tries the first out where there is no CUDA device.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} CUBLAS_WORKSPACE_CONFIG=:4096:8 # cuBLAS is deterministic with this
-runs=$(mktemp -d)
+device=${DEVICE:-cuda}
 status=0
 
-python3 - <<'PYTHON' || status=1
-import platform, torch
-print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
-PYTHON
+check() { # TEST... : on the device
+    python3 -m pytest --device "$device" -q -p no:cacheprovider "$@" || status=1
+}
 
-python3 -m pytest tests/ops tests/modules --device cuda -q -p no:cacheprovider || status=1
+speed() {
+    local kind
+    kind=$(python3 -c "import torch; print(torch.cuda.get_device_name() if '$device' == 'cuda' else 'cpu')" |
+        tr 'A-Z ' 'a-z-')
+    python3 -m benchmarks.run --suite gpu --device "$device" --seconds 0.5 --time-limit 140 \
+        --output "${OUT:-benchmarks/results}/gpu-$kind.json" "$@" || status=1
+}
 
 train() { # NAME MAX_UPDATE FLAG...
     python3 -c "from fairseq_cli.train import cli_main; cli_main()" --user-dir skiprnn_plugin \
@@ -23,6 +32,18 @@ train() { # NAME MAX_UPDATE FLAG...
     grep -o '| valid | .*' "$runs/$1.log" | tail -n 1 | cut -c1-260 | sed "s/^/$1 /"
 }
 
+if [ "${1:-}" != --training ]; then
+    check tests/ops/test_engines.py -k "not compiled"
+    speed "$@"
+    exit $status
+fi
+
+python3 - <<'PYTHON' || status=1
+import platform, torch
+print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Python {platform.python_version()}")
+PYTHON
+runs=$(mktemp -d)
+check tests/ops tests/modules
 train float32 150 || status=1
 train fp16 50 --fp16 || status=1
 train float32 200 || status=1 # resumes

@@ -1,0 +1,69 @@
+"""Whether a contestant computes the right thing: who does not gets no speed."""
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from .contestants import Contestant, Engine, Result
+from .problem import Problem
+
+# Largest difference, as a fraction of the expected tensor's largest value, of outputs and of gradients
+TOLERANCE = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (5e-2, 2e-1)}
+FRACTION_TOLERANCE = 0.02  # of the updates in half precision, where rounding turns decisions over
+
+
+class Expected(NamedTuple):
+    """The ``reference`` engine's results: with the gate's updates and, for the peers, with all of them."""
+
+    gated: Result
+    full: Result
+
+
+def expect(problem: Problem, training: bool) -> Expected:
+    reference = Engine(problem, "training" if training else "inference", 1, "reference")
+    gated = reference.run()
+    return Expected(_detached(gated), _detached(reference.run(torch.ones_like(gated.updates))))
+
+
+def _detached(result: Result) -> Result:
+    return result._replace(output=result.output.detach(), updates=result.updates.detach())
+
+
+def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
+    """What differs from the reference beyond rounding, in a few words; None if nothing does."""
+    problem, dtype = contestant.problem, contestant.problem.spec.dtype
+    rows = problem.rows.bool()
+    result = contestant.run()
+    if result.updates is None:
+        return _find_difference(result, expected.full, dtype, rows)
+    if dtype == torch.float32:
+        wrong = result.updates[rows] != expected.gated.updates[rows]
+        if wrong.any():
+            return f"updates: {int(wrong.sum())} of {wrong.numel()} differ"
+        return _find_difference(result, expected.gated, dtype, rows)
+    asked, got = (each.float().mean().item() for each in (expected.gated.updates, result.updates))
+    if abs(asked - got) > FRACTION_TOLERANCE:
+        return f"updates: a fraction of {got:.3f}, expected {asked:.3f}"
+    # the same updates for both, as one that differs changes all that follows
+    schedule = expected.gated.updates
+    result, reference = contestant.run(schedule), Engine(problem, contestant.mode, 1, "reference").run(schedule)
+    if not torch.equal(result.updates, schedule):
+        return "updates: differ from the schedule"
+    return _find_difference(result, _detached(reference), dtype, rows)
+
+
+def _find_difference(result: Result, expected: Result, dtype: torch.dtype, rows: Tensor) -> Optional[str]:
+    for_output, for_gradient = TOLERANCE[dtype]
+    if result.output.shape != expected.output.shape:
+        return f"output: shape {tuple(result.output.shape)}, expected {tuple(expected.output.shape)}"
+    pairs = [("output", result.output.detach()[rows], expected.output[rows], for_output)]
+    pairs += [
+        (f"gradient of {name}", gradient, expected.gradients[name], for_gradient)
+        for name, gradient in result.gradients.items()
+    ]
+    for what, got, wanted, tolerance in pairs:
+        error, scale = (got - wanted).abs().max().item(), wanted.abs().max().item()
+        if not error <= tolerance * (scale or 1):  # NaN too
+            return f"{what}: off by {error:.2e} (largest value {scale:.2e})"
+    return None

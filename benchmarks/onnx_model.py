@@ -1,0 +1,66 @@
+"""A GRU or LSTM stack as an ONNX model, and a session of onnxruntime that runs it."""
+
+from typing import Sequence
+
+import onnx
+import onnxruntime
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
+
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM
+from skiprnn_plugin.modules.skip_rnn import SkipRNNBase
+
+OPSET, IR = 17, 10
+ORDER = {SkipGRU: (1, 0, 2), SkipLSTM: (0, 3, 1, 2)}  # ONNX has z, r, h and i, o, f, c
+
+
+def open_session(skip: SkipRNNBase, every_step: bool, threads: int) -> "onnxruntime.InferenceSession":
+    """The session: input ``x`` [T, B, D]; output after every step, [T, B, H], or after the last, [B, H]."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    model = build_model(skip, every_step).SerializeToString()
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def build_model(skip: SkipRNNBase, every_step: bool) -> "onnx.ModelProto":
+    """The weights of ``skip`` in ONNX's own operators, updating at every step, from a state of zeros."""
+    operator = "LSTM" if isinstance(skip, SkipLSTM) else "GRU"
+    attributes = {"hidden_size": skip.hidden_size}
+    if operator == "GRU":
+        attributes["linear_before_reset"] = int(skip.reset_after)
+    nodes, values, source = [], [], "x"
+    for layer in range(skip.num_layers):
+        names = [f"{name}{layer}" for name in ("W", "R", "B")]
+        values += [_constant(name, value) for name, value in zip(names, _weights(skip, layer))]
+        last_alone = layer == skip.num_layers - 1 and not every_step
+        outputs, axis = (["", "Y_h"], 0) if last_alone else ([f"Y{layer}"], 1)  # [1, B, H], [T, 1, B, H]
+        nodes.append(helper.make_node(operator, [source, *names], outputs, **attributes))
+        source = f"h{layer}"
+        values.append(_constant(f"directions{layer}", torch.tensor([axis])))
+        nodes.append(helper.make_node("Squeeze", [outputs[-1], f"directions{layer}"], [source]))
+    sizes = ["T", "B", skip.hidden_size][0 if every_step else 1 :]
+    graph = helper.make_graph(
+        nodes,
+        operator,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["T", "B", skip.input_size])],
+        [helper.make_tensor_value_info(source, TensorProto.FLOAT, sizes)],
+        values,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+
+
+def _weights(skip: SkipRNNBase, layer: int) -> Sequence[Tensor]:
+    """W, R and B of ONNX, with a leading 1 for the direction."""
+    order = next(order for module, order in ORDER.items() if isinstance(skip, module))
+
+    def reordered(name):
+        blocks = getattr(skip, f"{name}_l{layer}").detach().chunk(len(order))
+        return torch.cat([blocks[each] for each in order])
+
+    biases = torch.cat([reordered("bias_ih"), reordered("bias_hh")])
+    return [each.unsqueeze(0) for each in (reordered("weight_ih"), reordered("weight_hh"), biases)]
+
+
+def _constant(name: str, value: Tensor) -> "onnx.TensorProto":
+    return numpy_helper.from_array(value.numpy(), name)

@@ -1,0 +1,137 @@
+"""The command line of ``python -m benchmarks.run``."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Callable, Collection, List, NamedTuple, Optional, Sequence
+
+import torch
+
+import benchmarks
+from skiprnn_plugin.ops import ENGINES
+
+from .contestants import PEERS
+from .shapes import CELLS, DTYPES, FAMILIES, MIXED, MODES, SHAPES, SUITES, Fraction, available_threads
+
+QUICK_SECONDS, QUICK_TIME_LIMIT = 0.3, 75.0
+
+
+class Options(NamedTuple):
+    """What to measure. ``seconds`` are those of timing, for each problem, mode and number of threads; no problem begins
+    later than ``time_limit`` seconds."""
+
+    suite: str
+    device: str
+    shapes: List[str]
+    cells: List[str]
+    fractions: List[Fraction]
+    dtypes: List[str]
+    modes: List[str]
+    threads: List[int]
+    engines: List[str]
+    peers: List[str]
+    memory: bool
+    seconds: float
+    time_limit: Optional[float]
+    output: Optional[Path]
+
+
+def parse(arguments: Optional[Sequence[str]] = None) -> Options:
+    """The options, completed by the suite's; anything wrong ends the program with one line and exit code 2."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    suite = SUITES[given.suite]
+    shapes, fractions = suite.quick if given.quick else (suite.shapes, list(suite.fractions))
+    seconds, limit = (QUICK_SECONDS, QUICK_TIME_LIMIT) if given.quick else (5.0, None)
+    options = Options(
+        suite=given.suite,
+        device=given.device or suite.device,
+        shapes=_members(given.shapes) if given.shapes else shapes,
+        cells=given.cells or list(suite.cells),
+        fractions=given.fractions or fractions,
+        dtypes=given.dtypes or suite.dtypes,
+        modes=list(MODES) if given.mode is None else [given.mode],
+        threads=given.threads or (suite.threads[:1] if given.quick else suite.threads),
+        engines=given.engines or list(ENGINES),
+        peers=suite.peers if given.peers is None else given.peers,
+        memory=not given.no_memory,
+        seconds=given.seconds or seconds,
+        time_limit=given.time_limit or limit,
+        output=given.output,
+    )
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("argument --device: expected a CUDA device, found none (--device cpu tries the suite without)")
+    if options.output is not None and (options.output.suffix != ".json" or not options.output.parent.is_dir()):
+        parser.error(f"argument --output: expected a file in a folder that exists, as x.json, got {options.output}")
+    if options.fractions == [MIXED] and all(SHAPES[name].batch == 1 for name in options.shapes):
+        parser.error(f"argument --fractions: {MIXED} needs a shape with several rows, got {' '.join(options.shapes)}")
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", usage="python -m benchmarks.run [options]", description=benchmarks.__doc__
+    )
+    add = parser.add_argument
+    add("--suite", choices=SUITES, default="cpu", help="what is measured where nothing else is asked for")
+    add("--quick", action="store_true", help="a few shapes and runs, for two minutes at most")
+    shape = _one_of({**FAMILIES, **SHAPES}, "a shape, as mnist-b256, or all batches of one, as mnist")
+    add("--shapes", nargs="+", type=shape, metavar="NAME", help=f"of {', '.join(SHAPES)}")
+    add("--cells", nargs="+", type=_one_of(CELLS), metavar="CELL", help=f"of {', '.join(CELLS)}")
+    add("--fractions", nargs="+", type=_fraction, metavar="F", help=f"of steps used, or {MIXED}")
+    add("--dtypes", nargs="+", type=_one_of(DTYPES), metavar="DTYPE", help=f"of {', '.join(DTYPES)}")
+    add("--mode", choices=MODES, help="one of the two alone")
+    add("--threads", nargs="+", type=_threads, metavar="N", help="numbers of threads")
+    add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"of {', '.join(ENGINES)}")
+    add("--peers", nargs="*", type=_one_of(PEERS), metavar="NAME", help=f"of {', '.join(PEERS)}, or none")
+    add("--no-memory", action="store_true", help="leave out the peak memory of a training step")
+    add("--seconds", type=_positive, help="of timing, for each problem, mode and number of threads (default 5)")
+    add("--time-limit", type=_positive, metavar="SECONDS", help="after which no further problem begins")
+    add("--device", choices=("cpu", "cuda"), help="another than the suite's")
+    add("--output", type=Path, metavar="FILE.json", help="all numbers; the tables go to FILE.md")
+    return parser
+
+
+def _members(names: Sequence[str]) -> List[str]:
+    """The shapes that these stand for, each once."""
+    found = [s for name in names for s in ([name] if name in SHAPES else [f"{name}-{b}" for b in FAMILIES[name]])]
+    return list(dict.fromkeys(found))
+
+
+def _one_of(known: Collection[str], what: str = "one of them") -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"expected {what} ({', '.join(known)}); got {text!r}")
+        return text
+
+    return check
+
+
+def _fraction(text: str) -> Fraction:
+    if text == MIXED:
+        return text
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and up to 1, or {MIXED}; got {text!r}")
+    return value
+
+
+def _threads(text: str) -> int:
+    most = available_threads()
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to the {most} cores; got {text!r}")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0; got {text!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

@@ -1,0 +1,115 @@
+"""The numbers as JSON and as Markdown."""
+
+import json
+import math
+import os
+from pathlib import Path
+from statistics import median
+from typing import Any, Dict, List, Optional
+
+MIB = 1024 * 1024
+
+
+def fill_ratios(entries: List[Dict[str, Any]]) -> None:
+    """Give each entry, all of one problem, mode and number of threads, its ratio to the fastest peer; None without."""
+    peers = [entry["seconds_median"] for entry in entries if entry["kind"] == "peer" and entry["seconds_median"]]
+    for entry in entries:
+        seconds = entry["seconds_median"]
+        entry["ratio"] = seconds / min(peers) if peers and seconds else None
+
+
+def summarize(times: List[float], steps: int) -> Dict[str, Any]:
+    """An entry's numbers; None without times."""
+    middle, least = (median(times), min(times)) if times else (None, None)
+    return {
+        "runs": len(times),
+        "seconds_median": middle,
+        "seconds_min": least,
+        "us_per_step_median": middle and middle / steps * 1e6,
+        "us_per_step_min": least and least / steps * 1e6,
+    }
+
+
+def write_text(path: Path, text: str) -> None:
+    """Under a temporary name first, so that the file is whole at any time."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def as_json(report: Dict[str, Any]) -> str:
+    return json.dumps(report, indent=1) + "\n"
+
+
+def as_markdown(report: Dict[str, Any]) -> str:
+    """A table for each mode, precision and number of threads: a line for each shape, cell and fraction of updates."""
+    machine, versions = report["machine"], report["versions"]
+    lines = [
+        f"Suite {report['suite']}, {machine['device'] or machine['processor']}, {machine['cores']} cores, "
+        + ", ".join(f"{name} {version}" for name, version in versions.items() if version)
+        + f"; commit {report['commit'] or 'unknown'}, {report['date']}.",
+        "",
+        "Microseconds per time step of the whole batch: median (minimum), x ratio of the median to the fastest peer's.",
+    ]
+    entries = report["measurements"]
+    for mode, dtype, threads in dict.fromkeys((e["mode"], e["dtype"], e["threads"]) for e in entries):
+        chosen = [e for e in entries if (e["mode"], e["dtype"], e["threads"]) == (mode, dtype, threads)]
+        lines += ["", f"## {mode}, {dtype}, {_count(threads, 'thread')}", "", *_table(chosen, _speed)]
+    measured = {id(e): e for e in entries if e["peak_memory"] is not None}
+    for dtype in dict.fromkeys(e["dtype"] for e in measured.values()):
+        chosen = [e for e in measured.values() if e["dtype"] == dtype]
+        lines += ["", f"## Peak memory of a training step, {dtype}, MiB", "", *_table(chosen, _memory)]
+    wrong = [f"- {_name(e)}, {e['contestant']}: {e['fault']}" for e in entries if e["fault"]]
+    for title, notes in (("Wrong, so not timed", wrong), ("Left out", [f"- {note}" for note in report["left_out"]])):
+        if notes:
+            lines += ["", f"## {title}", "", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _name(entry: Dict[str, Any]) -> str:
+    threads = _count(entry["threads"], "thread")
+    parts = [entry["shape"], entry["cell"], entry["fraction"], entry["dtype"], entry["mode"], threads]
+    return ", ".join(map(str, parts))
+
+
+def _table(entries: List[Dict[str, Any]], cell) -> List[str]:
+    names = list(dict.fromkeys(entry["contestant"] for entry in entries))
+    rows: Dict[tuple, Dict[str, str]] = {}
+    for entry in entries:
+        key = entry["shape"], entry["cell"], entry["fraction"]
+        rows.setdefault(key, {"updates": _updates(entry)})[entry["contestant"]] = cell(entry)
+    shapes, cells = ([*dict.fromkeys(entry[name] for entry in entries)] for name in ("shape", "cell"))
+    rows = dict(sorted(rows.items(), key=lambda row: (shapes.index(row[0][0]), cells.index(row[0][1]))))
+    table = [["shape", "cell", "updates", *names], ["---"] * (3 + len(names))]
+    table += [[key[0], key[1], row["updates"], *(row.get(name, "-") for name in names)] for key, row in rows.items()]
+    return [f"| {' | '.join(line)} |" for line in table]
+
+
+def _updates(entry: Dict[str, Any]) -> str:
+    """The fraction that ran, and where rows differ much those of the rows that skip most and least."""
+    text = f"{100 * entry['fraction_ran']:.1f}%"
+    if entry["fraction"] != "mixed":
+        return text
+    return f"{text} (rows {100 * entry['fraction_of_rows_min']:.0f}% to {100 * entry['fraction_of_rows_max']:.0f}%)"
+
+
+def _speed(entry: Dict[str, Any]) -> str:
+    if entry["fault"]:
+        return "wrong"
+    text = f"{_digits(entry['us_per_step_median'])} ({_digits(entry['us_per_step_min'])})"
+    return text if entry["ratio"] is None else f"{text} x{entry['ratio']:.2f}"
+
+
+def _memory(entry: Dict[str, Any]) -> str:
+    return _digits(entry["peak_memory"] / MIB)
+
+
+def _digits(value: Optional[float]) -> str:
+    """Three digits."""
+    if not value:
+        return "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
