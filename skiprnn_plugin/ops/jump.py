@@ -36,17 +36,15 @@ class Clock:
             return times, None if bool(active.all()) else active
         room = self.end[rows] - t
         if isinstance(self.threshold, float):
-            count, unsure = estimate_skips(p, acc, room, self.threshold)
-            # one look at the device's memory for both
-            all_active, any_unsure = torch.stack([(count < room).all(), unsure.any()]).tolist()
-            if any_unsure:
-                count = settle_skips(count, unsure, p, acc, room, self.threshold)
-                all_active = bool((count < room).all())
+            count, near = estimate_skips(p, acc, room, self.threshold)
+            if not bool(((count >= room) | near).any()):  # as mostly, after one look at the device's memory
+                return t + count, None
+            count = settle_skips(count, near, p, acc, room, self.threshold)
         else:
             last = self.threshold.shape[1] - 1
             count = add_up(p, acc, room, lambda step: self.threshold[rows, (t + step).clamp(max=last)])
-            all_active = bool((count < room).all())
-        return t + count, None if all_active else count < room
+        active = count < room
+        return t + count, None if bool(active.all()) else active
 
 
 def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
@@ -58,8 +56,8 @@ def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tenso
         room: steps there are, int64 [N].
         threshold: an update needs v > threshold.
     """
-    count, unsure = estimate_skips(p, acc, room, threshold)
-    return settle_skips(count, unsure, p, acc, room, threshold)
+    count, near = estimate_skips(p, acc, room, threshold)
+    return settle_skips(count, near, p, acc, room, threshold)
 
 
 def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
@@ -67,19 +65,24 @@ def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tu
     rounds every time, so it tells the number only where the sum is not too near the threshold."""
     if threshold >= 1:  # v never exceeds 1
         return room.clone(), torch.zeros_like(room, dtype=torch.bool)
-    need = (threshold - acc) / p  # additions, as a real number
-    most = room.to(p.dtype)
-    count = torch.fmin(need.floor().clamp_(min=0), most).long()
-    # each addition to a number up to 1, and what is done here, is off by at most half a unit in the last place
-    slack = (need + 3).mul_(torch.finfo(p.dtype).eps) / p
-    return count, ((need - need.round()).abs_() <= slack) & (need - slack <= most)
+    need, slack = _additions(p, acc, threshold)
+    count = torch.fmin(need.floor().clamp_(min=0), room.to(p.dtype)).long()
+    return count, (need - need.round()).abs_() <= slack
 
 
-def settle_skips(count: Tensor, unsure: Tensor, p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
-    """``count`` with the unsure ones, which are few, added up."""
-    some = unsure.nonzero().squeeze(1)
+def settle_skips(count: Tensor, near: Tensor, p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
+    """``count`` with what may be wrong added up, where there is room for so many."""
+    need, slack = _additions(p, acc, threshold)
+    some = (near & (need - slack <= room)).nonzero().squeeze(1)
     limit = torch.tensor(threshold, dtype=p.dtype, device=p.device).expand(len(some))
     return count.index_copy(0, some, add_up(p[some], acc[some], room[some], lambda step: limit))
+
+
+def _additions(p: Tensor, acc: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
+    """How many times p goes into what the threshold wants, and how far that may be from what adding up gives, [N]."""
+    need = (threshold - acc) / p
+    # each addition to a number up to 1, and what is done here, is off by at most half a unit in the last place
+    return need, (need + 3).mul_(torch.finfo(p.dtype).eps).div_(p)
 
 
 def add_up(p: Tensor, acc: Tensor, room: Tensor, threshold_of) -> Tensor:

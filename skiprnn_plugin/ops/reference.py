@@ -16,7 +16,6 @@ from typing import Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from .cells import Cell, zone_out
 from .types import Gate, LayerWeights, SkipState
@@ -107,4 +106,4 @@ def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> T
     # autocast would run the product in half precision
     autocast = torch.is_autocast_enabled(device)
     with torch.autocast(device, enabled=False) if autocast else nullcontext():
-        return torch.sigmoid(linear(chosen.to(dtype), gate.weight.to(dtype), gate.bias.to(dtype))).squeeze(-1)
+        return torch.sigmoid(torch.mv(chosen.to(dtype), gate.weight[0].to(dtype)) + gate.bias.to(dtype))
