@@ -70,6 +70,8 @@ class SequenceTask(StopsInOrder, FairseqTask):
         if kwargs.get("max_tokens") is not None:
             kwargs["max_positions"] = utils.resolve_max_positions(kwargs.get("max_positions"), kwargs["max_tokens"])
         iterator = super().get_batch_iterator(*args, **kwargs)
+        if not hasattr(iterator, "persistent_workers"):  # fairseq 0.12.2 keeps them as long as it keeps the iterator
+            iterator.reuse_dataloader = False
         iterator.persistent_workers = False
         return iterator
 
