@@ -1,4 +1,4 @@
-"""The gradients of :mod:`.by_update`: over the updates in reverse, as section "Gradients" of the model has them.
+"""The gradients of :mod:`.by_update`: over the updates in reverse.
 
 With ``d.`` the gradient of the loss with respect to ``.`` after step t, m = 1 where min(p, 1 - acc) is p, and sums over
 all layers and over h and c, autograd on the specification gives, at every step,
@@ -46,18 +46,26 @@ def backward(
     d_output: Tensor,
     d_state: SkipState,
     d_updates: Tensor,
-    need_dx: bool = True,
+    need_dx: bool,
 ) -> Gradients:
     """Gradients of the inputs from those of what ``forward`` returned. Empties ``steps``."""
     return _Backward(inputs, steps, updates.bool(), d_output, d_state, d_updates, need_dx).run()
 
 
 class GateStep(NamedTuple):
-    """What the gate's part of one iteration's updates needs, each [N]; ``before`` is the p that the update found."""
+    """What the gate's part of one iteration's updates needs, each [N].
+
+    Attributes:
+        direct: gradient of u_t that comes from outside.
+        change: p~_t - p_{t-1}.
+        slope: p~_t (1 - p~_t).
+        v: v_t.
+        free: m, 1 where min(p, 1 - acc) was p.
+    """
 
     direct: Tensor
-    change: Tensor  # p - before
-    slope: Tensor  # p (1 - p)
+    change: Tensor
+    slope: Tensor
     v: Tensor
     free: Tensor
 
@@ -134,7 +142,8 @@ class _Backward:
         dp, dacc = self.dp[rows], self.dacc[rows]
         at = skipped.rows, skipped.times
         free = self.free[at].to(dp.dtype)
-        gain, change, rest = free.new_zeros(2, 1).expand(2, len(free)).unbind(0) + (free,)
+        gain = change = torch.zeros_like(free)
+        rest = free
         if self.learned:
             gain, change = self._compare(step, skipped, rows)
             gain, change, rest = free * (gain + self.direct[at]), free * change, free * (1 - self.v[at])

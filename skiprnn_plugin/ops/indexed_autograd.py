@@ -45,7 +45,7 @@ def make_inputs(options: Options, tensors: Sequence[Optional[Tensor]], weights: 
 
 
 class Scan(torch.autograd.Function):
-    """``tensors``: as ``_inputs`` takes them, the weights behind the others."""
+    """``tensors``: as :func:`make_inputs` takes them, the weights behind the others; ``keep``: for a backward."""
 
     @staticmethod
     def forward(ctx, options, keep, *tensors):
@@ -54,8 +54,6 @@ class Scan(torch.autograd.Function):
         ctx.options, ctx.count = options, len(tensors)
         # all of it, so that a change in place is noticed and activation checkpointing can do its work
         ctx.save_for_backward(*tensors, updates, *_flatten(steps))
-        if state.acc is tensors[4]:
-            state = state._replace(acc=state.acc.clone())
         return (output, *state, updates)
 
     @staticmethod

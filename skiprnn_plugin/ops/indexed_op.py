@@ -36,8 +36,7 @@ def scan_op(
     inputs = make_inputs(options, (x, h, c, p, acc, gate_weight, gate_bias, dropout_mask), weights)
     output, state, updates, steps = forward(inputs, keep)
     c = x.new_empty(0) if state.c is None else state.c
-    acc = state.acc.clone() if state.acc is acc else state.acc
-    return [output, state.h, c, state.p, acc, updates, *(_pack(inputs, steps) if keep else ())]
+    return [output, state.h, c, state.p, state.acc, updates, *(_pack(inputs, steps) if keep else ())]
 
 
 def _pack(inputs: Inputs, steps: List[Step]) -> List[Tensor]:

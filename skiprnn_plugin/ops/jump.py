@@ -3,6 +3,7 @@
 After an update nothing but ``acc`` changes until the next one, v = acc + min(p, 1 - acc): its time follows from ``p``.
 """
 
+import math
 from typing import Optional, Tuple, Union
 
 import torch
@@ -80,7 +81,8 @@ def settle_skips(count: Tensor, near: Tensor, p: Tensor, acc: Tensor, room: Tens
 
 def _additions(p: Tensor, acc: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
     """How many times p goes into what the threshold wants, and how far that may be from what adding up gives, [N]."""
-    need = (threshold - acc) / p
+    # a p that is no number updates at once, as in the specification
+    need = ((threshold - acc) / p).nan_to_num_(nan=0.0, posinf=math.inf, neginf=-math.inf)
     # each addition to a number up to 1, and what is done here, is off by at most half a unit in the last place
     return need, (need + 3).mul_(torch.finfo(p.dtype).eps).div_(p)
 

@@ -116,6 +116,18 @@ def test_padding_may_hold_anything(cell, engine, options, value):
 
 @every_other
 @every_cell
+def test_a_sample_that_is_no_number_gives_the_same_updates(cell, engine):
+    problem = Problem(cell)
+    with torch.no_grad():
+        problem.tensors["x"][1, 0] = float("nan")  # the first step is always read
+    expected, got = (problem.run(name) for name in ("reference", engine))
+    assert_equal(got[2], expected[2], "updates")
+    assert got[0][1].isnan().all() and expected[0][1].isnan().all()
+    assert_close(got[0][[0, 2, 3]], expected[0][[0, 2, 3]], "output of the others")
+
+
+@every_other
+@every_cell
 @pytest.mark.parametrize("layout", ["time first", "every other step", "expanded"])
 def test_input_of_any_layout(cell, engine, layout):
     problem = Problem(cell)

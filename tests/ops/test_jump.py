@@ -45,8 +45,11 @@ def test_rounding_decides_where_division_would_not():
         assert jump.count_skips(p, torch.zeros(1, dtype=dtype), torch.tensor([20]), 0.5).tolist() == [5]
 
 
-def test_not_a_number_never_updates():
-    assert jump.count_skips(torch.tensor([float("nan")]), torch.zeros(1), torch.tensor([9]), 0.5).tolist() == [9]
+def test_not_a_number_updates_at_once_as_repeated_addition_does():
+    p, room = torch.tensor([float("nan"), 0.0]), torch.tensor([9, 9])
+    for acc in (torch.zeros(2), torch.full((2,), 0.5)):
+        added = jump.add_up(p, acc, room, lambda step: torch.full((2,), 0.5))
+        assert jump.count_skips(p, acc, room, 0.5).tolist() == added.tolist() == [0, 9]
 
 
 def test_accumulate_is_repeated_addition():
