@@ -16,8 +16,8 @@ from .types import Gate, LayerWeights, SkipState
 
 
 class Inputs(NamedTuple):
-    """What :func:`skiprnn_plugin.ops.reference.scan` takes, by these names; ``real`` is there always. And ``biases``,
-    :meth:`.cells.Cell.bias` of each layer."""
+    """What :func:`skiprnn_plugin.ops.reference.scan` takes, by these names; but ``real`` [B, T], False at padding. And
+    ``biases``, :meth:`.cells.Cell.bias` of each layer."""
 
     x: Tensor
     weights: Sequence[LayerWeights]
@@ -58,7 +58,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     """Output, state and updates as ``reference.scan`` returns them; and if they are to ``keep``, the steps."""
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
     begin, end = bounds(inputs.real)
-    schedule = None if inputs.schedule is None else inputs.schedule.bool() & inputs.real
+    schedule = None if inputs.schedule is None else inputs.schedule & inputs.real
     clock = jump.Clock(end, schedule, inputs.threshold)
     final = SkipState(state.h.clone(), state.c.clone() if has_c else None, state.p.clone(), state.acc.clone())
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)

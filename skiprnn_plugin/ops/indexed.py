@@ -1,47 +1,116 @@
 """The ``indexed`` engine: by update, not by time step, in plain torch, with a backward of its own.
 
-The algorithm is in :mod:`.by_update` and :mod:`.by_update_backward`.
+The algorithm is in :mod:`.by_update` and :mod:`.by_update_backward`; this is what :mod:`.autograd` wants of an engine.
 """
 
-from contextlib import nullcontext
-from typing import Optional
+from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
+from . import by_update, by_update_backward
+from .by_update import Inputs, Step
 from .cells import CELLS
-from .indexed_autograd import Options, Scan
-from .indexed_op import scan_op
-from .types import SkipState
+from .reference import real_steps
+from .types import Gate, LayerWeights, Operands, Options, SkipState
 
 
-def scan(x, weights, state, gate, *, cell, real, schedule, threshold, dropout_mask, last_only):
-    """As :func:`skiprnn_plugin.ops.reference.scan`."""
+def forward(
+    operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
+) -> Tuple[List[Optional[Tensor]], List[Tensor]]:
+    """Output, h, c, p, acc and updates; and what the backward needs if it is to ``keep`` that: the iterations' sizes,
+    and one tensor for all updates of each thing that a ``Step`` holds."""
+    inputs = _inputs(operands, weights, options)
+    output, state, updates, steps = by_update.forward(inputs, keep)
+    return [output, *state, updates], _pack(inputs, steps) if keep else []
+
+
+def backward(
+    operands: Operands,
+    weights: Sequence[Tensor],
+    options: Options,
+    saved: Sequence[Tensor],
+    updates: Tensor,
+    gradients: Sequence[Optional[Tensor]],
+    need_dx: bool,
+) -> List[Optional[Tensor]]:
+    """Gradients of the operands and weights, in their order, from those of the results."""
+    inputs = _inputs(operands, weights, options)
+    d_output, dh, dc, dp, dacc, d_updates = gradients
+    d_state = SkipState(dh, dc, dp, dacc)
+    with torch.no_grad(), torch.autocast(updates.device.type, enabled=False):
+        d = by_update_backward.backward(inputs, _unpack(saved, inputs), updates, d_output, d_state, d_updates, need_dx)
+    weights = [each for layer in d.weights for each in layer[:4]]
+    return [d.x, *d.state, d.gate_weight, d.gate_bias, d.dropout_mask, *weights]
+
+
+def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
+    """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that the data decides."""
+    x, h, p, cell = operands.x, operands.h, operands.p, CELLS[options.cell]
+    iterations, total = new_size(), new_size()
+    width = h.shape[0] * (1 + cell.has_c + cell.num_kept)
+    return [
+        torch.empty(iterations, dtype=torch.int64, device="cpu"),
+        *(x.new_empty(total, dtype=torch.int64) for _ in range(2)),
+        p.new_empty(total),
+        *(h.new_empty(total, h.shape[-1]) for _ in range(width)),
+    ]
+
+
+def _inputs(operands: Operands, weights: Sequence[Tensor], options: Options) -> Inputs:
+    x, h, c, p, acc, gate_weight, gate_bias, dropout_mask = operands
+    cell, layers = CELLS[options.cell], [LayerWeights(*weights[i : i + 4]) for i in range(0, len(weights), 4)]
+    real = real_steps(x, options.begin, options.end)
     if real is None:
         real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-    constant = isinstance(threshold, float)
-    name = next(name for name, each in CELLS.items() if each is cell)
-    layers = [] if gate is None else [layer % len(weights) for layer in gate.layers]
-    options = Options(
-        name, real, schedule, None if constant else threshold, threshold if constant else 0.5, layers, last_only
+    return Inputs(
+        x,
+        layers,
+        SkipState(h, c, p, acc),
+        None if gate_weight is None else Gate(gate_weight, gate_bias, tuple(options.gate_layers)),
+        cell,
+        real,
+        options.schedule,
+        options.threshold if options.noise is None else options.noise,
+        dropout_mask,
+        options.last_only,
+        [cell.bias(w) for w in layers],
     )
-    weights = [each for w in weights for each in w[:4]]
-    autocast = torch.is_autocast_enabled(x.device.type)
-    if autocast:  # as torch.nn's recurrent modules do: all in the lower precision, here but for the gate
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, h, c, dropout_mask, *weights = (_lower(each, dtype) for each in (x, *state[:2], dropout_mask, *weights))
-        state = state._replace(h=h, c=c)
-    tensors = (x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
-    keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*tensors, *weights))
-    with torch.autocast(x.device.type, enabled=False) if autocast else nullcontext():
-        if torch.compiler.is_compiling():
-            results = scan_op(*tensors, weights, *options, keep)[:6]
-            c = results[2] if cell.has_c else None
-            return results[0], SkipState(results[1], c, *results[3:5]), results[5]
-        output, h, c, p, acc, updates = Scan.apply(options, keep, *tensors, *weights)
-    return output, SkipState(h, c, p, acc), updates
 
 
-def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """In autocast's precision; it leaves float64 alone."""
-    return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.to(dtype)
+def _pack(inputs: Inputs, steps: List[Step]) -> List[Tensor]:
+    """The steps as tensors of all updates; empties ``steps``."""
+    state = inputs.state
+    every = torch.arange(len(inputs.x), device=state.h.device)
+    rows = [every if step.rows is None else step.rows for step in steps]
+    sizes = torch.tensor([len(each) for each in rows], dtype=torch.int64, device="cpu")
+    columns = [rows, [step.times for step in steps], [step.p for step in steps]]
+    columns += zip(
+        *((*step.h, *(step.c if inputs.cell.has_c else ()), *(k for kept in step.kept for k in kept)) for step in steps)
+    )
+    if not steps:
+        width = len(inputs.weights) * (1 + inputs.cell.has_c + inputs.cell.num_kept)
+        empty = (state.h.new_empty(0, state.h.shape[-1]) for _ in range(width))
+        return [sizes, every[:0], every[:0].clone(), state.p[:0].clone(), *empty]
+    del rows
+    steps.clear()
+    packed = [sizes]
+    while columns:  # so that no more than one column is there twice
+        packed.append(torch.cat(list(columns.pop(0))))
+    return packed
+
+
+def _unpack(packed: Sequence[Tensor], inputs: Inputs) -> List[Step]:
+    batch, layers, num_kept = len(inputs.x), len(inputs.weights), inputs.cell.num_kept
+    sizes = packed[0].tolist()
+    columns = zip(*(each.split(sizes) for each in packed[1:]))
+    steps: List[Step] = []
+    before = torch.arange(batch, device=inputs.x.device)
+    for rows, times, p, *flat in columns:
+        parent = None if len(rows) == len(before) else torch.searchsorted(before, rows)
+        h, rest = flat[:layers], flat[layers:]
+        c, rest = (rest[:layers], rest[layers:]) if inputs.cell.has_c else ([None] * layers, rest)
+        kept = [tuple(rest[i : i + num_kept]) for i in range(0, len(rest), num_kept)]
+        steps.append(Step(None if len(rows) == batch else rows, times, parent, p, h, c, kept))
+        before = rows
+    return steps

@@ -28,7 +28,8 @@ def scan(
     gate: Optional[Gate],
     *,
     cell: Type[Cell],
-    real: Optional[Tensor],
+    begin: Optional[Tensor],
+    end: Optional[Tensor],
     schedule: Optional[Tensor],
     threshold: Union[float, Tensor],
     dropout_mask: Optional[Tensor],
@@ -36,11 +37,14 @@ def scan(
     zoneout_mask: Optional[Tensor] = None,
     recurrent_dropout_mask: Optional[Tensor] = None,
 ) -> Tuple[Tensor, SkipState, Tensor]:
-    """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``real`` [B, T] is False at padding,
-    ``threshold`` is a number or [B, T], ``state`` has no None but ``c``; without a gate there is a schedule."""
+    """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``begin`` is each sequence's first real
+    step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; ``threshold`` is a
+    number or [B, T]; ``state`` has no None but ``c``; without a gate there is a schedule."""
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
     p, acc = state.p, state.acc
+    real = real_steps(x, begin, end)
+    schedule = schedule if schedule is None else schedule.to(p.dtype)
     if real is not None:
         x = x.masked_fill(~real.unsqueeze(-1), 0)  # whatever padding holds, NaN too, is never seen
     outputs, updates = [], []
@@ -71,6 +75,16 @@ def scan(
     if real is not None:
         output = output.masked_fill(~real.unsqueeze(-1), 0)
     return output, state, updates
+
+
+def real_steps(x: Tensor, begin: Optional[Tensor], end: Optional[Tensor]) -> Optional[Tensor]:
+    """False at padding, bool [B, T]; None if there is none."""
+    if begin is None and end is None:
+        return None
+    t = torch.arange(x.shape[1], device=x.device)
+    if begin is None:
+        return t < end.unsqueeze(1)
+    return t >= begin.unsqueeze(1) if end is None else (begin.unsqueeze(1) <= t) & (t < end.unsqueeze(1))
 
 
 def _at_step(mask: Optional[Tensor], t: int) -> Optional[Tensor]:

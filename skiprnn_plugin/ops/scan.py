@@ -3,13 +3,15 @@
 import logging
 import math
 import numbers
+from functools import partial
 from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
 
-from . import indexed, reference
+from . import kernels, reference
 from .cells import CELLS, Cell
+from .native import engine as native
 from .types import Gate, LayerWeights, SkipState
 
 logger = logging.getLogger(__name__)
@@ -23,14 +25,20 @@ class Engine(NamedTuple):
     Attributes:
         scan: a function like ``reference.scan``; ``zoneout_mask`` and ``recurrent_dropout_mask`` reach it if it can.
         options: which of ``OPTIONS`` it can.
+        refuse: why it cannot take some x; None if it can.
     """
 
     scan: Callable
     options: FrozenSet[str] = frozenset()
+    refuse: Callable[[Tensor], Optional[str]] = lambda x: None
 
 
-ENGINES = {"reference": Engine(reference.scan, frozenset(OPTIONS)), "indexed": Engine(indexed.scan)}
-FASTEST_FIRST = ("indexed", "reference")  # what ``auto`` tries
+ENGINES = {
+    "reference": Engine(reference.scan, frozenset(OPTIONS)),
+    "indexed": Engine(partial(kernels.scan, "indexed")),
+    "native": Engine(partial(kernels.scan, "native"), refuse=native.refuse),
+}
+FASTEST_FIRST = ("native", "indexed", "reference")  # what ``auto`` tries
 
 Integers = Union[Tensor, Sequence[int]]
 
@@ -90,40 +98,44 @@ def skip_scan(
     """
     cell_type = _choose(CELLS, "cell", cell)
     _check_input(x, weights, cell_type)
-    batch, steps = x.shape[:2]
+    batch, steps, _ = x.shape
     hidden = weights[0].weight_hh.shape[-1]
-    state = _complete_state(state, len(weights), batch, hidden, weights[0].weight_ih, cell_type)
-    gate = _check_gate(gate, len(weights), hidden)
-    real = _real_steps(lengths, offsets, batch, steps, x.device)
+    state = _complete_state(state, len(weights), batch, hidden, x, cell_type)
+    gate = _check_gate(gate, len(weights), hidden, state.p)
+    begin, end = _bounds(lengths, offsets, batch, steps, x.device)
+    check_threshold(threshold)
+    threshold = float(threshold)
     if noise is not None:
         if schedule is not None or gate is None:
             raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
         _check_shape("noise", noise, (batch, steps))
-    check_threshold(threshold)
+        threshold = noise.to(x.device, state.p.dtype)
     if schedule is not None:
-        schedule = _check_schedule(schedule, batch, steps).to(x.device, state.p.dtype)
+        schedule = _check_schedule(schedule, batch, steps).to(x.device, torch.bool)
     elif gate is None:
-        schedule = state.p.new_ones(batch, steps)
+        schedule = x.new_ones((batch, steps), dtype=torch.bool)
     dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
-    per_step = (len(weights), batch, steps)
-    kept = (2 if cell_type.has_c else 1) * hidden
-    masks = {
-        "zoneout_mask": _check_mask("zoneout_mask", zoneout_mask, (*per_step, kept), x),
-        "recurrent_dropout_mask": _check_mask("recurrent_dropout_mask", recurrent_dropout_mask, (*per_step, hidden), x),
-    }
-    masks = {name: mask for name, mask in masks.items() if mask is not None}
-    options = [name[: -len("_mask")] for name in masks]
-    if any(w.norm_weight is not None for w in weights):
+    masks, options = {}, []
+    if zoneout_mask is not None:
+        shape = (len(weights), batch, steps, (2 if cell_type.has_c else 1) * hidden)
+        masks["zoneout_mask"] = _check_mask("zoneout_mask", zoneout_mask, shape, x)
+        options.append("zoneout")
+    if recurrent_dropout_mask is not None:
+        shape = (len(weights), batch, steps, hidden)
+        masks["recurrent_dropout_mask"] = _check_mask("recurrent_dropout_mask", recurrent_dropout_mask, shape, x)
+        options.append("recurrent_dropout")
+    if weights[0].norm_weight is not None:
         options.append("layer_norm")
-    return _choose_engine(engine, options).scan(
+    return _choose_engine(engine, options, x).scan(
         x,
         weights,
         state,
         gate,
         cell=cell_type,
-        real=real,
+        begin=begin,
+        end=end,
         schedule=schedule,
-        threshold=float(threshold) if noise is None else noise.to(x.device, state.p.dtype),
+        threshold=threshold,
         dropout_mask=dropout_mask,
         last_only=last_only,
         **masks,
@@ -133,20 +145,31 @@ def skip_scan(
 _announced = set()
 
 
-def _choose_engine(name: str, options: Collection[str]) -> Engine:
-    """The engine of that name, or the best that can do all of ``options``."""
+def _choose_engine(name: str, options: Collection[str], x: Tensor) -> Engine:
+    """The engine of that name, or the best that can do all of ``options`` and take ``x``."""
     if name != "auto":
         engine = _choose(ENGINES, "engine", name, "auto")
         for option in options:
             if option not in engine.options:
                 able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
                 raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
+        reason = engine.refuse(x)
+        if reason is not None:
+            others = ", ".join(sorted(each for each, other in ENGINES.items() if other.refuse(x) is None))
+            raise ValueError(f"engine: {name!r} {reason}; expected auto or one of {others}")
         return engine
-    chosen = next(each for each in FASTEST_FIRST if ENGINES[each].options >= set(options))
-    if not torch.compiler.is_compiling() and chosen not in _announced:
-        _announced.add(chosen)
-        logger.info(f"engine auto: chose {chosen}")
-    return ENGINES[chosen]
+    refused = ""
+    for name in FASTEST_FIRST:
+        engine = ENGINES[name]
+        if all(option in engine.options for option in options):
+            reason = engine.refuse(x)
+            if reason is None:
+                break
+            refused += f"; {name} {reason}"
+    if not torch.compiler.is_compiling() and (name, refused) not in _announced:
+        _announced.add((name, refused))
+        logger.info(f"engine auto: chose {name}{refused}")
+    return engine
 
 
 def _choose(table: dict, argument: str, name: str, *others: str):
@@ -159,15 +182,21 @@ def _choose(table: dict, argument: str, name: str, *others: str):
 def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{argument}: expected a tensor of shape {shape}, got {type(tensor).__name__}")
-    if tuple(tensor.shape) != tuple(shape):
+    if tensor.shape != shape:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
-def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], weight: Tensor) -> None:
-    """Raise ValueError unless ``tensor`` has the shape and ``weight``'s dtype (autocast brings dtypes together)."""
+def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
+    """Raise ValueError unless ``tensor`` has the shape and ``like``'s device and ``dtype`` (autocast brings dtypes
+    together)."""
+    if isinstance(tensor, Tensor) and tensor.shape == shape and tensor.device == like.device:
+        if not dtype or tensor.dtype == like.dtype or torch.is_autocast_enabled(like.device.type):
+            return
     _check_shape(argument, tensor, shape)
-    if tensor.dtype != weight.dtype and not torch.is_autocast_enabled(weight.device.type):
-        raise ValueError(f"{argument}: expected the weights' dtype, {weight.dtype}, got {tensor.dtype}")
+    for what in ("device", "dtype"):
+        got, expected = getattr(tensor, what), getattr(like, what)
+        if got != expected:
+            raise ValueError(f"{argument}: expected the {what} of weights[0].weight_ih, {expected}, got {got}")
 
 
 def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x: Tensor) -> Optional[Tensor]:
@@ -195,46 +224,45 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
         raise ValueError(f"x: expected 3 dimensions, [B, T, D], got shape {tuple(x.shape)}")
     if len(weights) == 0:
         raise ValueError("weights: expected at least one layer, got none")
+    first, width = weights[0].weight_ih, x.shape[-1]
+    if width != first.shape[-1]:
+        raise ValueError(f"x: expected {first.shape[-1]} features (input_size), got {width}")
+    _check_tensor("x", x, x.shape, first)
     hidden = weights[0].weight_hh.shape[-1]
-    if x.shape[-1] != weights[0].weight_ih.shape[-1]:
-        raise ValueError(f"x: expected {weights[0].weight_ih.shape[-1]} features (input_size), got {x.shape[-1]}")
-    _check_tensor("x", x, x.shape, weights[0].weight_ih)
     rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
+    normalized = any(each is not None for w in weights for each in w[4:])
     for layer, w in enumerate(weights):
-        width = x.shape[-1] if layer == 0 else hidden
-        shapes = ((rows, width), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        normalized = w.norm_weight is not None or w.norm_bias is not None
-        for field, tensor, shape in list(zip(LayerWeights._fields, w, shapes))[: 6 if normalized else 4]:
-            _check_tensor(f"weights[{layer}].{field}", tensor, shape, weights[0].weight_ih)
+        shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
+        for field, tensor, shape in zip(LayerWeights._fields, w, shapes if normalized else shapes[:4]):
+            _check_tensor(f"weights[{layer}].{field}", tensor, shape, first)
 
 
-def _complete_state(
-    state: SkipState, layers: int, batch: int, hidden: int, weight: Tensor, cell: Type[Cell]
-) -> SkipState:
+def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
     """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
-    state = SkipState(*state)
-    _check_tensor("state.h", state.h, (layers, batch, hidden), weight)
+    h, c, p, acc = SkipState(*state)
+    _check_tensor("state.h", h, (layers, batch, hidden), x)
     if cell.has_c:
-        _check_tensor("state.c", state.c, (layers, batch, hidden), weight)
-    dtype = torch.promote_types(state.h.dtype, torch.float32)
-    p = torch.ones(batch, dtype=dtype, device=weight.device) if state.p is None else state.p
-    acc = torch.zeros(batch, dtype=dtype, device=weight.device) if state.acc is None else state.acc
-    _check_shape("state.p", p, (batch,))
-    _check_shape("state.acc", acc, (batch,))
-    return SkipState(state.h, state.c if cell.has_c else None, p.to(dtype), acc.to(dtype))
+        _check_tensor("state.c", c, (layers, batch, hidden), x)
+    dtype = torch.promote_types(h.dtype, torch.float32)
+    p = torch.ones(batch, dtype=dtype, device=x.device) if p is None else p
+    acc = torch.zeros(batch, dtype=dtype, device=x.device) if acc is None else acc
+    _check_tensor("state.p", p, (batch,), x, dtype=False)
+    _check_tensor("state.acc", acc, (batch,), x, dtype=False)
+    return SkipState(h, c if cell.has_c else None, p.to(dtype), acc.to(dtype))
 
 
-def _check_gate(gate: Optional[Gate], layers: int, hidden: int) -> Optional[Gate]:
+def _check_gate(gate: Optional[Gate], layers: int, hidden: int, p: Tensor) -> Optional[Gate]:
+    """``gate`` in the precision of ``p``, its layers counted from 0."""
     if gate is None:
         return None
-    gate = Gate(*gate)
-    if len(gate.layers) == 0 or not all(-layers <= layer < layers for layer in gate.layers):
-        raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(gate.layers)}")
-    _check_shape("gate.weight", gate.weight, (1, len(gate.layers) * hidden))
-    _check_shape("gate.bias", gate.bias, (1,))
-    return gate
+    weight, bias, chosen = Gate(*gate)
+    if len(chosen) == 0 or not all(-layers <= layer < layers for layer in chosen):
+        raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
+    _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), p, dtype=False)
+    _check_tensor("gate.bias", bias, (1,), p, dtype=False)
+    return Gate(weight.to(p.dtype), bias.to(p.dtype), tuple(layer % layers for layer in chosen))
 
 
 def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:
@@ -244,26 +272,23 @@ def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:
     return schedule
 
 
-def _real_steps(
+def _bounds(
     lengths: Optional[Integers], offsets: Optional[Integers], batch: int, steps: int, device: torch.device
-) -> Optional[Tensor]:
-    """Which steps are there, bool [B, T]; None if all are."""
-    if lengths is None and offsets is None:
-        return None
-    begin = _integers("offsets", 0 if offsets is None else offsets, batch, steps, device)
-    if lengths is None:
-        lengths = steps - begin
-    count = _integers("lengths", lengths, batch, steps, device)
+) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    """Where each sequence's real steps begin, and the step after its last one, int64 [B]; None for 0 and for T."""
+    begin = None if offsets is None else _integers("offsets", offsets, batch, steps, device)
+    count = None if lengths is None else _integers("lengths", lengths, batch, steps, device)
+    if begin is None or count is None:
+        return begin, count
     end = begin + count
     if any_of(end > steps):
         raise ValueError(
             f"lengths: expected offsets + lengths within the {steps} steps of x, got up to {int(end.max())}"
         )
-    t = torch.arange(steps, device=device)
-    return (begin.unsqueeze(1) <= t) & (t < end.unsqueeze(1))
+    return begin, end
 
 
-def _integers(argument: str, values: Union[int, Integers], batch: int, steps: int, device: torch.device) -> Tensor:
+def _integers(argument: str, values: Integers, batch: int, steps: int, device: torch.device) -> Tensor:
     try:
         tensor = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):

@@ -1,6 +1,6 @@
 """The small tuples of tensors that the engines take and return."""
 
-from typing import NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -61,3 +61,52 @@ class Gate(NamedTuple):
     weight: Tensor
     bias: Tensor
     layers: Tuple[int, ...] = (-1,)
+
+
+class Operands(NamedTuple):
+    """The tensors of a scan that may need a gradient, all but the layers' weights, which stand in a list of their own,
+    ``weight_ih``, ``weight_hh``, ``bias_ih``, ``bias_hh`` of the lowest layer, then those of the next.
+
+    Attributes:
+        x: [B, T, D].
+        h: [num_layers, B, H].
+        c: like ``h``; None for cells without one.
+        p: [B].
+        acc: [B].
+        gate_weight: [1, len(gate_layers) * H]; None without a gate.
+        gate_bias: [1]; None without a gate.
+        dropout_mask: [num_layers - 1, B, H], or None.
+    """
+
+    x: Tensor
+    h: Tensor
+    c: Optional[Tensor]
+    p: Tensor
+    acc: Tensor
+    gate_weight: Optional[Tensor]
+    gate_bias: Optional[Tensor]
+    dropout_mask: Optional[Tensor]
+
+
+class Options(NamedTuple):
+    """What a scan takes beside tensors that may need a gradient.
+
+    Attributes:
+        cell: a key of ``CELLS``.
+        begin: first real step of each sequence, int64 [B]; None for 0.
+        end: the one after its last; None for T.
+        schedule: updates from outside, bool [B, T], or None.
+        noise: u = v > noise, [B, T], or None for ``threshold``.
+        threshold: u = v > threshold.
+        gate_layers: which layers the gate reads, each from 0.
+        last_only: whether the output is that after the last real step alone.
+    """
+
+    cell: str
+    begin: Optional[Tensor]
+    end: Optional[Tensor]
+    schedule: Optional[Tensor]
+    noise: Optional[Tensor]
+    threshold: float
+    gate_layers: List[int]
+    last_only: bool

@@ -1,0 +1,68 @@
+"""The engines that have a backward of their own, as one autograd function.
+
+Such an engine is a module with three functions: ``forward``, ``backward`` and ``fake_saved``, as in :mod:`.indexed`.
+"""
+
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import indexed
+from .native import engine as native
+from .types import Operands, Options
+
+KERNELS = {"indexed": indexed, "native": native}
+
+SIZE = len(Operands._fields)
+
+
+class Scan(torch.autograd.Function):
+    """``tensors``: the operands, and behind them the weights; ``keep``: for a backward."""
+
+    @staticmethod
+    def forward(ctx, engine: str, options: Options, keep: bool, *tensors):
+        results, saved = KERNELS[engine].forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
+        if keep:
+            ctx.engine, ctx.options, ctx.count = engine, options, len(tensors)
+            # all of it, so that a change in place is noticed and activation checkpointing can do its work
+            ctx.save_for_backward(*tensors, *options[1:5], results[-1], *saved)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        tensors, count = ctx.saved_tensors, ctx.count
+        options = ctx.options._replace(**dict(zip(Options._fields[1:5], tensors[count : count + 4])))
+        updates, saved = tensors[count + 4], tensors[count + 5 :]
+        found = KERNELS[ctx.engine].backward(
+            Operands(*tensors[:SIZE]),
+            tensors[SIZE:count],
+            options,
+            saved,
+            updates,
+            gradients,
+            ctx.needs_input_grad[3],
+        )
+        return None, None, None, *_no_second(ctx.engine, found)
+
+
+def _no_second(engine: str, gradients: List[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    """The gradients, which raise an error where someone asks for theirs."""
+    if not torch.is_grad_enabled():
+        return gradients
+    there = [each for each in gradients if each is not None]
+    marked = iter(_Refuse.apply(engine, *(each.requires_grad_() for each in there)))
+    return [None if each is None else next(marked) for each in gradients]
+
+
+class _Refuse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, engine: str, *tensors) -> Tuple[Tensor, ...]:
+        ctx.engine = engine
+        return tuple(each.view_as(each) for each in tensors)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError(
+            f"engine {ctx.engine!r}: has no double backward; expected engine='reference' for second derivatives"
+        )

@@ -1,0 +1,49 @@
+"""The engines that have a backward of their own, as functions like ``reference.scan``."""
+
+from contextlib import nullcontext
+from typing import Optional
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from . import reference
+from .autograd import KERNELS, Scan
+from .cells import CELLS
+from .op import scan_op
+from .types import Operands, Options, SkipState
+
+NAMES = {cell: name for name, cell in CELLS.items()}
+
+
+def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, threshold, dropout_mask, last_only):
+    """As :func:`skiprnn_plugin.ops.reference.scan`, by the ``engine`` of that name in ``KERNELS``."""
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
+        return reference.scan(x, weights, state, gate, **options, dropout_mask=dropout_mask, last_only=last_only)
+    constant = isinstance(threshold, float)
+    layers = [] if gate is None else list(gate.layers)
+    noise, threshold = (None, threshold) if constant else (threshold, 0.5)
+    options = Options(NAMES[cell], begin, end, schedule, noise, threshold, layers, last_only)
+    weights = [each for w in weights for each in w[:4]]
+    autocast = torch.is_autocast_enabled(x.device.type)
+    if autocast:  # as torch.nn's recurrent modules do: all in the lower precision, here but for the gate
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, h, c, dropout_mask, *weights = (_lower(each, dtype) for each in (x, *state[:2], dropout_mask, *weights))
+        state = state._replace(h=h, c=c)
+    operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
+    keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*operands, *weights))
+    with torch.autocast(x.device.type, enabled=False) if autocast else nullcontext():
+        if torch.compiler.is_compiling():
+            output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
+            c = c if cell.has_c else None
+        elif keep or forward_ad._current_level >= 0:  # of which torch then says that there is none
+            output, h, c, p, acc, updates = Scan.apply(engine, options, keep, *operands, *weights)
+        else:
+            output, h, c, p, acc, updates = KERNELS[engine].forward(operands, weights, options, keep)[0]
+    return output, SkipState(h, c, p, acc), updates
+
+
+def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
+    """In autocast's precision; it leaves float64 alone."""
+    return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.to(dtype)

@@ -1,0 +1,180 @@
+"""The library that ``skiprnn.h`` describes, through ctypes. It is loaded at its first use, once.
+
+Environment variables:
+    SKIPRNN_NATIVE_LIBRARY: the library's file, instead of the one beside this file.
+    SKIPRNN_LEVEL: the instruction set to use, one of :func:`levels`, instead of the best.
+"""
+
+import os
+import threading
+from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, c_uint64, c_void_p
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+ABI = 1
+FILES = ("libskiprnn.so", "libskiprnn.dylib")
+NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
+FAULTS = {1: "there is not enough memory", 2: "there are more updates than there is room for"}
+
+
+class Shape(Structure):
+    """``skiprnn_shape``; as all structures here, its fields are documented in ``skiprnn.h``."""
+
+    _fields_ = [(name, c_int64) for name in ("cell", "layers", "input", "hidden")]
+
+
+def _pointers(*names: str) -> list:
+    return [(name, c_void_p) for name in names]
+
+
+class Problem(Structure):
+    _fields_ = [
+        ("shape", Shape),
+        *((name, c_int64) for name in ("batch", "steps", "last_only", "threads")),
+        ("x", c_void_p),
+        ("x_batch_stride", c_int64),
+        ("x_step_stride", c_int64),
+        *_pointers("packed", "h", "c", "p", "acc", "begin", "end", "schedule", "noise", "dropout_mask"),
+        ("gate_count", c_int64),
+        *_pointers("gate_layers", "gate_weight", "gate_bias"),
+        ("threshold", c_float),
+    ]
+
+
+class Result(Structure):
+    _fields_ = _pointers("output", "h", "c", "p", "acc", "updates")
+
+
+class Saved(Structure):
+    _fields_ = [
+        ("records", c_void_p),
+        ("capacity", c_int64),
+        ("used", c_int64),
+        *_pointers("chains", "projected"),
+    ]
+
+
+class Incoming(Structure):
+    _fields_ = [
+        ("output", c_void_p),
+        ("output_batch_stride", c_int64),
+        ("output_step_stride", c_int64),
+        *_pointers("h", "c", "p", "acc", "updates"),
+    ]
+
+
+class Outgoing(Structure):
+    _fields_ = _pointers(
+        "x", "weights", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask", "projected", "used"
+    )
+
+
+PROTOTYPES = {
+    "skiprnn_abi": (c_int64,),
+    "skiprnn_levels": (c_char_p,),
+    "skiprnn_level": (c_char_p,),
+    "skiprnn_set_level": (c_int, c_char_p),
+    "skiprnn_packed_size": (c_int64, POINTER(Shape), c_int64),
+    "skiprnn_pack": (c_int, POINTER(Shape), c_void_p, c_int64, c_void_p, POINTER(c_uint64 * 2)),
+    "skiprnn_record_size": (c_int64, POINTER(Shape)),
+    "skiprnn_records": (c_int64, POINTER(Problem)),
+    "skiprnn_projected_size": (c_int64, POINTER(Problem)),
+    "skiprnn_forward": (c_int, POINTER(Problem), POINTER(Result), POINTER(Saved)),
+    "skiprnn_backward": (
+        c_int,
+        POINTER(Problem),
+        c_void_p,
+        POINTER(Saved),
+        c_void_p,
+        POINTER(Incoming),
+        POINTER(Outgoing),
+    ),
+    "skiprnn_activation": (None, c_int64, c_int64, c_void_p, c_void_p),
+}
+
+
+class _Found(NamedTuple):
+    """``library``, or the ``reason`` why there is none, for ``path``."""
+
+    library: Optional[CDLL]
+    reason: Optional[str]
+
+
+_lock = threading.Lock()
+_found: Optional[_Found] = None
+
+
+def missing() -> Optional[str]:
+    """Why there is no library; None if there is one.
+
+    Raises:
+        ValueError: SKIPRNN_LEVEL is no instruction set that this machine has.
+    """
+    return _look().reason
+
+
+# torch.compiler.assume_constant_result, without importing the compiler, which takes seconds: torch.compile calls this
+# when it traces, and takes the answer for good
+missing._dynamo_marked_constant = True
+
+
+def load() -> CDLL:
+    """The library, which must not be ``missing``."""
+    return _look().library
+
+
+def _look() -> _Found:
+    global _found
+    if _found is None:
+        with _lock:
+            if _found is None:
+                _found = _open()
+    return _found
+
+
+def _open() -> _Found:
+    given = os.environ.get("SKIPRNN_NATIVE_LIBRARY")
+    beside = (Path(__file__).with_name(name) for name in FILES)
+    path = given or next((str(path) for path in beside if path.exists()), None)
+    if path is None:
+        return _Found(None, NOT_BUILT)
+    origin = "SKIPRNN_NATIVE_LIBRARY" if given else "its library"
+    try:
+        library = CDLL(path)
+        for name, (result, *arguments) in PROTOTYPES.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        return _Found(None, f"cannot use {path} ({origin}): {error}")
+    if library.skiprnn_abi() != ABI:
+        return _Found(None, f"cannot use {path} ({origin}): interface {library.skiprnn_abi()}, expected {ABI}")
+    library.current_level = library.skiprnn_level().decode()
+    if os.environ.get("SKIPRNN_LEVEL"):
+        _set_level(library, os.environ["SKIPRNN_LEVEL"], "SKIPRNN_LEVEL")
+    return _Found(library, None)
+
+
+def levels() -> List[str]:
+    """The instruction sets that the library has kernels for and this machine can run, best first."""
+    return load().skiprnn_levels().decode().split(",")
+
+
+def level() -> str:
+    """The one in use."""
+    return load().current_level
+
+
+def set_level(name: str) -> None:
+    """Use that instruction set from now on; not while a scan runs, nor between one and its backward.
+
+    Raises:
+        ValueError: it is not one of :func:`levels`.
+    """
+    _set_level(load(), name, "level")
+
+
+def _set_level(library: CDLL, name: str, argument: str) -> None:
+    if not library.skiprnn_set_level(name.encode()):
+        known = ", ".join(library.skiprnn_levels().decode().split(","))
+        raise ValueError(f"{argument}: unknown instruction set {name!r}; expected one of {known}")
+    library.current_level = name
