@@ -112,6 +112,11 @@ class SkipRNNBase(nn.Module):
         shapes["update_bias"] = (1,) if gate else None
         shapes["initial_h"] = (self.num_layers, 1, hidden)
         shapes["initial_c"] = (self.num_layers, 1, hidden) if cell.has_c else None
+        fields = LayerWeights._fields if self.layer_norm else LayerWeights._fields[:4]
+        self._weight_names = {
+            suffix: [[f"{field}_l{layer}{suffix}" for field in fields] for layer in range(self.num_layers)]
+            for suffix in self._directions
+        }
         for suffix in self._directions:
             for name, shape in shapes.items():
                 parameter = None if shape is None else nn.Parameter(torch.empty(shape, **factory))
@@ -134,15 +139,15 @@ class SkipRNNBase(nn.Module):
             init_states(state for state in states if state is not None)
 
     def _weights(self, suffix: str) -> Tuple[LayerWeights, ...]:
-        names = LayerWeights._fields if self.layer_norm else LayerWeights._fields[:4]
-        return tuple(
-            LayerWeights(*(getattr(self, f"{name}_l{layer}{suffix}") for name in names))
-            for layer in range(self.num_layers)
-        )
+        return tuple([LayerWeights(*[self._get(name) for name in names]) for names in self._weight_names[suffix]])
 
     def _gate(self, suffix: str) -> Optional[Gate]:
-        weight = getattr(self, "update_weight" + suffix)
-        return None if weight is None else Gate(weight, getattr(self, "update_bias" + suffix), self.gate_layers)
+        weight = self._get("update_weight" + suffix)
+        return None if weight is None else Gate(weight, self._get("update_bias" + suffix), self.gate_layers)
+
+    def _get(self, name: str) -> Optional[Tensor]:
+        """The parameter of that name, or what a parametrization has put in its place, in a third of getattr's time."""
+        return self._parameters[name] if name in self._parameters else getattr(self, name)
 
     @property
     def flops_per_update(self) -> int:
@@ -155,8 +160,8 @@ class SkipRNNBase(nn.Module):
         return self._join_states([self._initial_state(suffix, batch_size) for suffix in self._directions])
 
     def _initial_state(self, suffix: str, batch_size: int) -> SkipState:
-        states = (getattr(self, name + suffix) for name in ("initial_h", "initial_c"))
-        return SkipState(*(None if state is None else state.expand(-1, batch_size, -1) for state in states))
+        h, c = self._get("initial_h" + suffix), self._get("initial_c" + suffix)
+        return SkipState(h.expand(-1, batch_size, -1), c if c is None else c.expand(-1, batch_size, -1))
 
     def _join_states(self, states: List[SkipState]) -> SkipState:
         if not self.bidirectional:
@@ -205,17 +210,20 @@ class SkipRNNBase(nn.Module):
             if lengths is not None:
                 raise ValueError("padding_mask: give it or lengths, not both")
             offsets, lengths = find_span(padding_mask, batch, steps)
-        by_direction = [
-            self._read(suffix, x, *each, lengths, offsets, last_only)
-            for suffix, *each in zip(self._directions, *self._split(state, schedule, noise))
-        ]
-        outputs, states, updates = zip(*by_direction)
-        output = torch.cat(outputs, -1) if self.bidirectional else outputs[0]
+        if self.bidirectional:
+            by_direction = [
+                self._read(suffix, x, *each, lengths, offsets, last_only)
+                for suffix, *each in zip(self._directions, *self._split(state, schedule, noise))
+            ]
+            outputs, states, updates = zip(*by_direction)
+            output, state, updates = torch.cat(outputs, -1), self._join_states(states), torch.stack(updates)
+        else:
+            output, state, updates = self._read("", x, state, schedule, noise, lengths, offsets, last_only)
         if packed is not None and not last_only:
             output = pack_like(output, lengths, packed)
         elif not (self.batch_first or last_only):
             output = output.transpose(0, 1)
-        return output, self._join_states(states), torch.stack(updates) if self.bidirectional else updates[0]
+        return output, state, updates
 
     def _batch_first(self, x: Tensor) -> Tensor:
         if not isinstance(x, Tensor) or x.dim() != 3:
@@ -225,9 +233,7 @@ class SkipRNNBase(nn.Module):
         return x if self.batch_first else x.transpose(0, 1)
 
     def _split(self, state: Optional[SkipState], *tensors: Optional[Tensor]):
-        """State and tensors of each direction."""
-        if not self.bidirectional:
-            return [state], *([tensor] for tensor in tensors)
+        """State and tensors of each of two directions."""
         parts = (None,) * 4 if state is None else SkipState(*state)
         names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")
         for name, tensor in zip(names, (*parts, *tensors)):

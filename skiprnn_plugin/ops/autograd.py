@@ -24,15 +24,16 @@ class Scan(torch.autograd.Function):
     def forward(ctx, engine: str, options: Options, keep: bool, *tensors):
         results, saved = KERNELS[engine].forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
         if keep:
-            ctx.engine, ctx.options, ctx.count = engine, options, len(tensors)
+            cell, begin, end, schedule, noise, *rest = options
+            ctx.engine, ctx.cell, ctx.rest, ctx.count = engine, cell, rest, len(tensors)
             # all of it, so that a change in place is noticed and activation checkpointing can do its work
-            ctx.save_for_backward(*tensors, *options[1:5], results[-1], *saved)
+            ctx.save_for_backward(*tensors, begin, end, schedule, noise, results[-1], *saved)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
         tensors, count = ctx.saved_tensors, ctx.count
-        options = ctx.options._replace(**dict(zip(Options._fields[1:5], tensors[count : count + 4])))
+        options = Options(ctx.cell, *tensors[count : count + 4], *ctx.rest)
         updates, saved = tensors[count + 4], tensors[count + 5 :]
         found = KERNELS[ctx.engine].backward(
             Operands(*tensors[:SIZE]),

@@ -161,7 +161,7 @@ def _choose_engine(name: str, options: Collection[str], x: Tensor) -> Engine:
     refused = ""
     for name in FASTEST_FIRST:
         engine = ENGINES[name]
-        if all(option in engine.options for option in options):
+        if engine.options.issuperset(options):
             reason = engine.refuse(x)
             if reason is None:
                 break
@@ -186,17 +186,27 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
+def _fits(tensor: Tensor, shape: Tuple[int, ...], like: Tensor) -> bool:
+    """Whether there is nothing for :func:`_check_tensor` to say, as mostly."""
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.shape == shape
+        and tensor.dtype == like.dtype
+        and tensor.device == like.device
+    )
+
+
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
     """Raise ValueError unless ``tensor`` has the shape and ``like``'s device and ``dtype`` (autocast brings dtypes
     together)."""
-    if isinstance(tensor, Tensor) and tensor.shape == shape and tensor.device == like.device:
-        if not dtype or tensor.dtype == like.dtype or torch.is_autocast_enabled(like.device.type):
-            return
+    if _fits(tensor, shape, like):
+        return
     _check_shape(argument, tensor, shape)
-    for what in ("device", "dtype"):
+    whats = ("device", "dtype") if dtype and not torch.is_autocast_enabled(like.device.type) else ("device",)
+    for what in whats:
         got, expected = getattr(tensor, what), getattr(like, what)
         if got != expected:
-            raise ValueError(f"{argument}: expected the {what} of weights[0].weight_ih, {expected}, got {got}")
+            raise ValueError(f"{argument}: expected the weights' {what}, {expected}, got {got}")
 
 
 def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x: Tensor) -> Optional[Tensor]:
@@ -208,7 +218,8 @@ def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x
 
 def check_threshold(threshold: float) -> None:
     """Raise ValueError unless it is a number (infinities always or never update)."""
-    if not isinstance(threshold, numbers.Real) or isinstance(threshold, bool) or math.isnan(threshold):
+    number = type(threshold) is float or (isinstance(threshold, numbers.Real) and not isinstance(threshold, bool))
+    if not number or math.isnan(threshold):
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
 
 
@@ -233,8 +244,9 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
     normalized = any(each is not None for w in weights for each in w[4:])
     for layer, w in enumerate(weights):
         shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        for field, tensor, shape in zip(LayerWeights._fields, w, shapes if normalized else shapes[:4]):
-            _check_tensor(f"weights[{layer}].{field}", tensor, shape, first)
+        for field, (tensor, shape) in enumerate(zip(w, shapes if normalized else shapes[:4])):
+            if not _fits(tensor, shape, first):
+                _check_tensor(f"weights[{layer}].{w._fields[field]}", tensor, shape, first)
 
 
 def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
@@ -246,11 +258,17 @@ def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: T
     if cell.has_c:
         _check_tensor("state.c", c, (layers, batch, hidden), x)
     dtype = torch.promote_types(h.dtype, torch.float32)
-    p = torch.ones(batch, dtype=dtype, device=x.device) if p is None else p
-    acc = torch.zeros(batch, dtype=dtype, device=x.device) if acc is None else acc
-    _check_tensor("state.p", p, (batch,), x, dtype=False)
-    _check_tensor("state.acc", acc, (batch,), x, dtype=False)
-    return SkipState(h, c if cell.has_c else None, p.to(dtype), acc.to(dtype))
+    if p is None:
+        p = torch.ones(batch, dtype=dtype, device=x.device)
+    else:
+        _check_tensor("state.p", p, (batch,), x, dtype=False)
+        p = p.to(dtype)
+    if acc is None:
+        acc = torch.zeros(batch, dtype=dtype, device=x.device)
+    else:
+        _check_tensor("state.acc", acc, (batch,), x, dtype=False)
+        acc = acc.to(dtype)
+    return SkipState(h, c if cell.has_c else None, p, acc)
 
 
 def _check_gate(gate: Optional[Gate], layers: int, hidden: int, p: Tensor) -> Optional[Gate]:
@@ -258,11 +276,13 @@ def _check_gate(gate: Optional[Gate], layers: int, hidden: int, p: Tensor) -> Op
     if gate is None:
         return None
     weight, bias, chosen = Gate(*gate)
-    if len(chosen) == 0 or not all(-layers <= layer < layers for layer in chosen):
+    if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
     _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), p, dtype=False)
     _check_tensor("gate.bias", bias, (1,), p, dtype=False)
-    return Gate(weight.to(p.dtype), bias.to(p.dtype), tuple(layer % layers for layer in chosen))
+    if weight.dtype != p.dtype or bias.dtype != p.dtype:
+        weight, bias = weight.to(p.dtype), bias.to(p.dtype)
+    return Gate(weight, bias, tuple([layer % layers for layer in chosen]))
 
 
 def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:

@@ -35,11 +35,12 @@ def forward(
     that they make [B, 2], and W x + b of every step (empty for inputs that are not wide)."""
     lib, call = library.load(), _Call(operands, weights, options)
     x, (batch, steps, _), hidden = operands.x, operands.x.shape, operands.h.shape[-1]
-    output = x.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden))
-    state = [None if each is None else each.new_empty(each.shape) for each in operands[1:5]]
-    updates = x.new_empty((batch, steps))
-    results = [output, *state, updates]
-    result = Result(*(None if each is None else each.data_ptr() for each in results))
+    results = [
+        x.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden)),
+        *map(_empty_like, operands[1:5]),
+        x.new_empty((batch, steps)),
+    ]
+    result = Result(*map(_address, results))
     if not keep:
         _check(lib.skiprnn_forward(byref(call.problem), byref(result), None))
         return results, []
@@ -76,8 +77,7 @@ def backward(
     incoming = Incoming(d_output.data_ptr(), d_output.stride(0), step_stride, *map(_address, rest))
 
     dx = x.new_zeros(x.shape) if need_dx else None
-    d_operands = [dx, *(each if each is None else each.new_empty(each.shape) for each in operands[1:])]
-    d_weights = [each.new_empty(each.shape) for each in weights]
+    d_operands, d_weights = [dx, *map(_empty_like, operands[1:])], [*map(_empty_like, weights)]
     d_x, *pointers = [*map(_address, d_operands)]
     array = (c_void_p * len(d_weights))(*map(_address, d_weights))
     d_projected = where = None
@@ -149,6 +149,10 @@ class _Call:
 def _address(tensor: Optional[Tensor]) -> Optional[int]:
     """Where its values begin; None where it is None."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def _empty_like(tensor: Optional[Tensor]) -> Optional[Tensor]:
+    return None if tensor is None else torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
 def _reserve(count: int) -> Tensor:
