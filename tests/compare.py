@@ -25,6 +25,15 @@ def assert_equal(got, expected, what="value"):
     torch.testing.assert_close(got, expected, rtol=0, atol=0, msg=lambda text: f"{what}: {text}")
 
 
+def assert_results_close(got, expected):
+    """Output and state of ``skip_scan`` by :func:`assert_close`, and the updates bit for bit."""
+    assert_equal(got[2], expected[2], "updates")
+    assert_close(got[0], expected[0], "output")
+    for name, value in expected[1]._asdict().items():
+        if value is not None:
+            assert_close(getattr(got[1], name), value, f"state.{name}")
+
+
 def logged(*runs):
     """What is logged of the updates and the validations of runs one after another, without speed and time."""
     return [

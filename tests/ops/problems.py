@@ -5,16 +5,52 @@ import pytest
 import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
+from skiprnn_plugin.ops.native import library
 
+# What an engine is tested in where it does not take every dtype
+DTYPE = {"native": torch.float32}
 MODES = ["round", "bernoulli", "schedule", "full", "masks"]
 MASKS = {"zoneout", "recurrent_dropout"}  # what an engine must know for the last mode
 
-every_engine = pytest.mark.parametrize("engine", sorted(ENGINES))
-every_engine_with_masks = pytest.mark.parametrize("engine", sorted(n for n, e in ENGINES.items() if e.options >= MASKS))
+
+def dtype_of(engine):
+    """What to test it in: float64 where it can."""
+    return DTYPE.get(engine, torch.float64)
+
+
+def engine_param(engine, *values):
+    """The engine, and other values of a parametrised test; skipped where it cannot run at all."""
+    reason = None
+    if engine == "native":
+        elsewhere = torch.get_default_device().type != "cpu"
+        reason = "native is for the CPU" if elsewhere else library.missing()
+    marks = () if reason is None else pytest.mark.skip(reason=f"{engine} {reason}")
+    return pytest.param(engine, *values, marks=marks)
+
+
+def for_engines(engines):
+    return pytest.mark.parametrize("engine", [engine_param(name) for name in sorted(engines)])
+
+
+def for_engines_in(*dtypes, engines=ENGINES):
+    """Engines and those of the dtypes that they take."""
+    pairs = [(e, dtype) for e in sorted(engines) for dtype in dtypes if DTYPE.get(e, dtype) == dtype]
+    ids = [f"{engine}-{str(dtype).removeprefix('torch.')}" for engine, dtype in pairs]
+    return pytest.mark.parametrize("engine, dtype", [engine_param(*pair) for pair in pairs], ids=ids)
+
+
+every_engine = for_engines(ENGINES)
+every_engine_of_any_dtype = for_engines(set(ENGINES) - set(DTYPE))
+every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() if engine.options >= MASKS)
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
 every_mode = pytest.mark.parametrize(
     "engine, mode",
-    [(name, mode) for name in sorted(ENGINES) for mode in MODES if mode != "masks" or ENGINES[name].options >= MASKS],
+    [
+        engine_param(name, mode)
+        for name in sorted(ENGINES)
+        for mode in MODES
+        if mode != "masks" or ENGINES[name].options >= MASKS
+    ],
 )
 
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from skiprnn_plugin.ops import CELLS, ENGINES, indexed_autograd, scan
+from skiprnn_plugin.ops import CELLS, ENGINES, by_update, scan
 
-from ..compare import assert_close, assert_equal
-from .problems import Problem, every_cell, loss, uniform_noise
+from ..compare import assert_close, assert_equal, assert_results_close
+from .problems import Problem, dtype_of, every_cell, for_engines, for_engines_in, loss, uniform_noise
 
-OTHERS = sorted(set(ENGINES) - {"reference"})
-every_other = pytest.mark.parametrize("engine", OTHERS)
+OTHERS = set(ENGINES) - {"reference"}
+every_other = for_engines(OTHERS)
 
 # What differs from a batch of 4, 8 steps, 3 inputs, 5 units and 2 layers: of the problem, and of the call
 CASES = {
@@ -59,11 +59,7 @@ def arguments(case):
 def assert_same(problem, engine, **options):
     results = {name: problem.run(name, **options) for name in ("reference", engine)}
     expected, got = results["reference"], results[engine]
-    assert_equal(got[2], expected[2], "updates")
-    assert_close(got[0], expected[0], "output")
-    for name, value in expected[1]._asdict().items():
-        if value is not None:
-            assert_close(getattr(got[1], name), value, f"state.{name}")
+    assert_results_close(got, expected)
     expected = problem.gradients(expected)
     for name, gradient in problem.gradients(got).items():
         assert_close(gradient, expected[name], f"gradient of {name}")
@@ -76,12 +72,11 @@ def assert_same(problem, engine, **options):
 @pytest.mark.parametrize("case", CASES)
 def test_equals_reference(cell, engine, case, last_only):
     sizes, options = arguments(case)
-    assert_same(Problem(cell, **sizes), engine, last_only=last_only, **options)
+    assert_same(Problem(cell, **sizes, dtype=dtype_of(engine)), engine, last_only=last_only, **options)
 
 
-@every_other
+@for_engines_in(torch.float32, torch.float64, engines=OTHERS)
 @every_cell
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
 def test_rows_that_skip_very_differently(cell, engine, dtype, last_only):
     """One row uses nearly all its steps, one a few, one never another; a gate that reads the state decides so."""
@@ -101,7 +96,7 @@ def test_rows_that_skip_very_differently(cell, engine, dtype, last_only):
 @pytest.mark.parametrize("options", [{"lengths": [3, 8, 0, 5]}, {"offsets": [5, 0, 8, 2]}], ids=["right", "left"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")], ids=str)
 def test_padding_may_hold_anything(cell, engine, options, value):
-    clean, dirty = Problem(cell), Problem(cell)
+    clean, dirty = (Problem(cell, dtype=dtype_of(engine)) for _ in range(2))
     offsets = torch.tensor(options.get("offsets", [0] * 4)).unsqueeze(1)
     lengths = torch.tensor(options.get("lengths", [8] * 4)).unsqueeze(1)
     padding = (torch.arange(8) < offsets) | (torch.arange(8) >= offsets + lengths)
@@ -117,7 +112,7 @@ def test_padding_may_hold_anything(cell, engine, options, value):
 @every_other
 @every_cell
 def test_a_sample_that_is_no_number_gives_the_same_updates(cell, engine):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     with torch.no_grad():
         problem.tensors["x"][1, 0] = float("nan")  # the first step is always read
     expected, got = (problem.run(name) for name in ("reference", engine))
@@ -130,7 +125,7 @@ def test_a_sample_that_is_no_number_gives_the_same_updates(cell, engine):
 @every_cell
 @pytest.mark.parametrize("layout", ["time first", "every other step", "expanded"])
 def test_input_of_any_layout(cell, engine, layout):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     values = problem.tensors["x"].detach()
     if layout == "time first":
         x = values.transpose(0, 1).contiguous().transpose(0, 1)
@@ -141,7 +136,7 @@ def test_input_of_any_layout(cell, engine, layout):
     assert layout == "every other step" or not x.is_contiguous()
     expected = problem.run("reference", x=x.clone(memory_format=torch.contiguous_format))
     got = problem.run(engine, x=x)
-    torch.testing.assert_close(got, expected)
+    assert_results_close(got, expected)
     gradients = [torch.autograd.grad(loss(*each), problem.tensors["weight_ih_l0"])[0] for each in (got, expected)]
     assert_close(*gradients)
 
@@ -151,7 +146,7 @@ def test_input_of_any_layout(cell, engine, layout):
 @pytest.mark.parametrize("missing", ["x", "update_weight", "weight_hh_l0", "all weights"])
 def test_gradients_of_a_part_alone(cell, engine, missing):
     """What needs no gradient gets none, and the others get theirs."""
-    problem = Problem(cell, resumed=True)
+    problem = Problem(cell, resumed=True, dtype=dtype_of(engine))
     left = {n for n in problem.tensors if n == missing or (missing == "all weights" and ("ih" in n or "hh" in n))}
     tensors = {name: value.detach() if name in left else value for name, value in problem.tensors.items()}
     wanted = [value for name, value in tensors.items() if name not in left]
@@ -177,19 +172,24 @@ def test_cell_steps_executed_equal_the_updates(cell, engine, grad, monkeypatch):
 @pytest.mark.parametrize("engine", ["indexed"])
 def test_inference_keeps_nothing(engine, monkeypatch):
     """Weights that could be trained make no difference under no_grad."""
-    kept = []
-    forward = indexed_autograd.forward
-    monkeypatch.setattr(indexed_autograd, "forward", lambda *args: kept.append(forward(*args)) or kept[-1])
+    kept, forward = [], by_update.forward
+
+    def spy(*args):
+        results = forward(*args)
+        kept.append(len(results[-1]))
+        return results
+
+    monkeypatch.setattr(by_update, "forward", spy)
     problem = Problem("lstm")
     with torch.no_grad():
         problem.run(engine)
     problem.run(engine)
-    assert [len(steps) > 0 for *_, steps in kept] == [False, True]
+    assert kept[0] == 0 < kept[1]
 
 
 @every_other
 def test_a_change_in_place_before_the_backward_is_an_error(engine):
-    problem = Problem("gru")
+    problem = Problem("gru", dtype=dtype_of(engine))
     total = problem.run(engine)[0].sum()
     with torch.no_grad():
         problem.tensors["weight_hh_l0"].add_(1)
@@ -199,7 +199,7 @@ def test_a_change_in_place_before_the_backward_is_an_error(engine):
 
 @every_other
 def test_backward_twice(engine):
-    problem = Problem("lstm")
+    problem = Problem("lstm", dtype=dtype_of(engine))
     total = problem.run(engine)[0].sum()
     first = torch.autograd.grad(total, problem.tensors["x"], retain_graph=True)
     assert_equal(torch.autograd.grad(total, problem.tensors["x"]), first)
@@ -209,7 +209,7 @@ def test_backward_twice(engine):
 
 @every_other
 def test_double_backward_names_the_engine_that_can(engine):
-    problem = Problem("gru")
+    problem = Problem("gru", dtype=dtype_of(engine))
     (first,) = torch.autograd.grad(problem.run(engine)[0].sum(), problem.tensors["x"], create_graph=True)
     with pytest.raises(RuntimeError, match=f"engine '{engine}'.*'reference'"):
         first.sum().backward()
@@ -223,7 +223,7 @@ def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine):
 
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
-    problem = Problem(cell, steps=40)
+    problem = Problem(cell, steps=40, dtype=dtype_of(engine))
     tensors = dict(problem.tensors)
 
     def run(x, lengths):
@@ -236,20 +236,40 @@ def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine):
         x, lengths = problem.tensors["x"][:, :steps].contiguous(), torch.tensor([steps, 0, 3, 4])
         expected, got = run(x, lengths), compiled(x, lengths)
         torch.testing.assert_close(got, expected, rtol=0, atol=0)
-        gradients = [problem.gradients(each) for each in (got, expected)]
-        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+        gradients, expected_gradients = problem.gradients(got), problem.gradients(expected)
+        for name, gradient in expected_gradients.items():
+            assert_close(gradients[name], gradient, f"gradient of {name}")
         with torch.no_grad():
             torch.testing.assert_close(compiled(x, lengths), expected, rtol=0, atol=0)
         frames.append(counter.frame_count)
     assert frames[1:] == frames[1:2] * 3, frames
 
 
-def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog):
-    problem = Problem("gru")
-    with caplog.at_level("INFO", logger="skiprnn_plugin.ops.scan"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "_announced", set())
+def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog, monkeypatch):
+    monkeypatch.setattr(scan, "_announced", set())
+    half, wide = Problem("gru", dtype=torch.float16), Problem("gru")
+    with caplog.at_level("INFO", logger="skiprnn_plugin.ops.scan"):
         for _ in range(2):  # said once
-            assert_equal(problem.run("auto"), problem.run(scan.FASTEST_FIRST[0]))
-            assert_equal(problem.run("auto", **problem.masks()), problem.run("reference", **problem.masks()))
-    assert caplog.messages == [f"engine auto: chose {name}" for name in (scan.FASTEST_FIRST[0], "reference")]
+            assert_equal(wide.run("auto"), wide.run("indexed"))
+            assert_equal(half.run("auto"), half.run("indexed"))
+            assert_equal(wide.run("auto", **wide.masks()), wide.run("reference", **wide.masks()))
+    device = torch.empty(0).device
+    refused = [
+        f"; native takes torch.float32 on the CPU, got {dtype} on {device}" for dtype in (torch.float64, torch.float16)
+    ]
+    chosen = [f"indexed{reason}" for reason in refused] + ["reference"]
+    assert caplog.messages == [f"engine auto: chose {each}" for each in chosen]
     assert set(scan.FASTEST_FIRST) == set(ENGINES)
+
+
+@for_engines(["native"])
+def test_auto_chooses_native_for_float32_on_the_cpu(engine, caplog, monkeypatch):
+    monkeypatch.setattr(scan, "_announced", set())
+    problem = Problem("gru", dtype=torch.float32)
+    with caplog.at_level("INFO", logger="skiprnn_plugin.ops.scan"):
+        assert_equal(problem.run("auto"), problem.run(engine))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert_equal(problem.run("auto"), problem.run("indexed"))
+    native, indexed = caplog.messages
+    assert native == "engine auto: chose native"
+    assert indexed.startswith("engine auto: chose indexed; native takes torch.float32 on the CPU, got autocast")

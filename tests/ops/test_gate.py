@@ -9,9 +9,18 @@ import torch
 from skiprnn_plugin.ops.reference import binarize
 
 from ..compare import assert_close, assert_equal
-from .problems import Problem, every_cell, every_engine, uniform_noise, updates_by_repeated_addition
+from .problems import (
+    Problem,
+    dtype_of,
+    every_cell,
+    every_engine,
+    for_engines_in,
+    uniform_noise,
+    updates_by_repeated_addition,
+)
 
 NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+every_engine_and_dtype = for_engines_in(torch.float32, torch.float64)
 every_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 
 
@@ -39,8 +48,8 @@ def test_binarize_rounds_with_gradient_one():
 @every_engine
 @every_cell
 def test_the_gates_gradient_passes_through_rounding(cell, engine):
-    problem = Problem(cell, batch=2, steps=1)
-    p = problem.tensors["p"] = torch.tensor([0.2, 0.7], dtype=torch.float64, requires_grad=True)
+    problem = Problem(cell, batch=2, steps=1, dtype=dtype_of(engine))
+    p = problem.tensors["p"] = torch.tensor([0.2, 0.7], dtype=dtype_of(engine), requires_grad=True)
     _, _, updates = problem.run(engine)
     assert updates.tolist() == [[0], [1]]
     assert torch.autograd.grad(updates.sum(), p)[0].tolist() == [1, 1]
@@ -52,9 +61,8 @@ def test_binarize_rounds_half_to_zero(dtype):
     assert binarize(torch.nextafter(torch.tensor(0.5, dtype=dtype), torch.tensor(1.0, dtype=dtype))).item() == 1
 
 
-@every_engine
+@every_engine_and_dtype
 @every_cell
-@every_dtype
 @pytest.mark.parametrize("p", [0.3, 0.1, 0.02])
 def test_skips_follow_repeated_addition(cell, engine, dtype, p):
     problem, exact = constant_gate(cell, p, steps=60, dtype=dtype)
@@ -65,9 +73,8 @@ def test_skips_follow_repeated_addition(cell, engine, dtype, p):
     assert_equal(state.p, torch.full((2,), exact, dtype=dtype))
 
 
-@every_engine
+@every_engine_and_dtype
 @every_cell
-@every_dtype
 def test_a_probability_of_a_tenth_skips_five_steps(cell, engine, dtype):
     problem = Problem(cell, batch=2, steps=6, dtype=dtype)
     problem.tensors["p"] = torch.full((2,), 0.1, dtype=dtype)
@@ -106,9 +113,8 @@ def test_a_threshold_of_one_never_updates(cell, engine):
     assert_equal(state.acc, torch.ones(2))
 
 
-@every_engine
+@every_engine_and_dtype
 @every_cell
-@every_dtype
 def test_noise_is_what_the_sum_must_exceed(cell, engine, dtype):
     problem, exact = constant_gate(cell, 0.15, steps=40, dtype=dtype, batch=3)
     noise = uniform_noise(3, 40)
@@ -117,9 +123,8 @@ def test_noise_is_what_the_sum_must_exceed(cell, engine, dtype):
         assert_equal(row, as_rows(updates_by_repeated_addition(exact, limits, NUMPY[dtype]), 1, dtype)[0])
 
 
-@every_engine
+@for_engines_in(torch.bfloat16, torch.float32, torch.float64)
 @every_cell
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=["bf16", "f32", "f64"])
 def test_noise_is_compared_in_the_precision_of_the_sum(cell, engine, dtype):
     problem = Problem(cell, batch=3, steps=1, dtype=dtype)
     p = torch.full((3,), 0.3, dtype=torch.promote_types(dtype, torch.float32))
@@ -132,7 +137,7 @@ def test_noise_is_compared_in_the_precision_of_the_sum(cell, engine, dtype):
 @every_cell
 @pytest.mark.parametrize("threshold", [0.5, 0.3, 0.8])
 def test_constant_noise_is_a_threshold(cell, engine, threshold):
-    problem = Problem(cell, steps=20)
+    problem = Problem(cell, steps=20, dtype=dtype_of(engine))
     by_threshold = problem.run(engine, threshold=threshold)
     by_noise = problem.run(engine, noise=torch.full((4, 20), threshold, dtype=torch.float64))
     assert_equal(by_noise, by_threshold)
@@ -142,7 +147,7 @@ def test_constant_noise_is_a_threshold(cell, engine, threshold):
 @every_engine
 @every_cell
 def test_a_higher_threshold_skips_more(cell, engine):
-    problem = Problem(cell, steps=40)
+    problem = Problem(cell, steps=40, dtype=dtype_of(engine))
     used = [problem.run(engine, threshold=threshold)[2].sum().item() for threshold in (0.0, 0.5, 0.9)]
     assert used[0] > used[1] > used[2]
 
@@ -151,7 +156,7 @@ def test_a_higher_threshold_skips_more(cell, engine):
 @every_cell
 @pytest.mark.parametrize("noisy", [False, True], ids=["round", "bernoulli"])
 def test_the_task_loss_alone_trains_the_gate(cell, engine, noisy):
-    problem = Problem(cell, steps=12)
+    problem = Problem(cell, steps=12, dtype=dtype_of(engine))
     noise = uniform_noise(4, 12) if noisy else None
     output, _, updates = problem.run(engine, noise=noise)
     output[:, -1].square().sum().backward()
@@ -164,10 +169,10 @@ def test_the_task_loss_alone_trains_the_gate(cell, engine, noisy):
 @every_cell
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_gate_on_some_layers_is_one_with_zeros_for_the_rest(cell, engine, layer):
-    both = Problem(cell, gate_layers=(0, 1))
+    both = Problem(cell, gate_layers=(0, 1), dtype=dtype_of(engine))
     with torch.no_grad():
         both.tensors["update_weight"].unflatten(1, (2, -1))[:, 1 - layer] = 0
-    one = Problem(cell, gate_layers=(layer,))
+    one = Problem(cell, gate_layers=(layer,), dtype=dtype_of(engine))
     one.tensors = dict(both.tensors)
     one.tensors["update_weight"] = (
         both.tensors["update_weight"].detach().unflatten(1, (2, -1))[:, layer].requires_grad_()

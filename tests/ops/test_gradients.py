@@ -8,7 +8,16 @@ import torch
 
 from skiprnn_plugin.ops import SkipState
 
-from .problems import Problem, every_cell, every_engine, every_engine_with_masks, mixed_updates
+from ..compare import assert_results_close
+from .problems import (
+    Problem,
+    dtype_of,
+    every_cell,
+    every_engine,
+    every_engine_of_any_dtype,
+    every_engine_with_masks,
+    mixed_updates,
+)
 
 BATCH, STEPS, HIDDEN = 2, 4, 3
 
@@ -36,7 +45,7 @@ def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False,
     return run, tuple(inputs.values())
 
 
-@every_engine
+@every_engine_of_any_dtype
 @every_cell
 @pytest.mark.parametrize("dropout", [False, True], ids=["no-dropout", "dropout"])
 def test_gradients(cell, engine, dropout):
@@ -50,7 +59,7 @@ def test_gradients_with_a_mask_for_each_step(cell, engine):
     assert torch.autograd.gradcheck(*scan_function(cell, engine, masks=True))
 
 
-@every_engine
+@every_engine_of_any_dtype
 @every_cell
 def test_gradients_of_padded_sequences(cell, engine):
     assert torch.autograd.gradcheck(*scan_function(cell, engine, lengths=[2, 3], offsets=[1, 0]))
@@ -77,18 +86,18 @@ def test_layer_norm_of_equal_units_has_finite_gradients(cell):
 @every_engine
 @every_cell
 def test_dropout_multiplies_what_a_layer_passes_on(cell, engine):
-    problem = Problem(cell)
-    mask = torch.tensor([0.0, 2.0, 1.0, 0.5, 3.0]).double().repeat(1, 4, 1)
+    problem = Problem(cell, dtype=dtype_of(engine))
+    mask = torch.tensor([0.0, 2.0, 1.0, 0.5, 3.0]).to(dtype_of(engine)).repeat(1, 4, 1)
     scaled = dict(problem.tensors)
     scaled["weight_ih_l1"] = scaled["weight_ih_l1"] * mask[0, 0]  # the same, done to the upper layer's input weights
     dropped, expected = problem.run(engine, dropout_mask=mask), problem.run(engine, scaled)
-    torch.testing.assert_close(dropped, expected)
+    assert_results_close(dropped, expected)
 
 
 @every_engine
 @every_cell
 def test_a_detached_state_cuts_the_graph(cell, engine):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     _, state, _ = problem.run(engine)
     detached = SkipState(*state).detach()
     assert all(value.requires_grad for value in state if value is not None)

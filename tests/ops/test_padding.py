@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ..compare import assert_close, assert_equal
-from .problems import Problem, cut_options, every_cell, every_engine, every_mode
+from .problems import Problem, cut_options, dtype_of, every_cell, every_engine, every_mode
 
 STEPS = 7
 ORDERS = [[3, 6, 4], [6, 4, 3, 0], [0, 3, 6, 4], [4, 0, 0, 7]]
@@ -12,9 +12,9 @@ every_order = pytest.mark.parametrize("lengths", ORDERS, ids=str)
 every_side = pytest.mark.parametrize("side", ["right", "left", "both"])
 
 
-def padded_problem(cell, lengths, side):
+def padded_problem(cell, engine, lengths, side):
     """A problem with NaN in its padding, and where the sequences begin."""
-    problem = Problem(cell, batch=len(lengths), steps=STEPS)
+    problem = Problem(cell, batch=len(lengths), steps=STEPS, dtype=dtype_of(engine))
     offsets = [{"right": 0, "left": STEPS - length, "both": (STEPS - length) // 2}[side] for length in lengths]
     real = torch.zeros(len(lengths), STEPS, dtype=torch.bool)
     for row, (begin, length) in enumerate(zip(offsets, lengths)):
@@ -39,7 +39,7 @@ def run_alone(problem, engine, row, begin, length, options):
 @every_order
 @every_mode
 def test_a_padded_batch_equals_each_sequence_alone(cell, engine, side, lengths, mode):
-    problem, offsets, real = padded_problem(cell, lengths, side)
+    problem, offsets, real = padded_problem(cell, engine, lengths, side)
     options = problem.options(mode)
     together = problem.run(engine, lengths=lengths, offsets=None if side == "right" else offsets, **options)
     alone = [
@@ -68,7 +68,7 @@ def test_a_padded_batch_equals_each_sequence_alone(cell, engine, side, lengths, 
 @every_engine
 @every_cell
 def test_a_zero_length_row_keeps_its_state(cell, engine):
-    problem = Problem(cell, batch=3, resumed=True)
+    problem = Problem(cell, batch=3, resumed=True, dtype=dtype_of(engine))
     _, state, updates = problem.run(engine, lengths=[8, 0, 5])
     sum(value[..., 1, :].sum() for value in (state.h, state.c) if value is not None).backward(retain_graph=True)
     (state.p[1] + state.acc[1]).backward()
@@ -84,7 +84,7 @@ def test_a_zero_length_row_keeps_its_state(cell, engine):
 @every_engine
 @every_cell
 def test_last_only_of_padded_sequences(cell, engine):
-    problem, offsets, _ = padded_problem(cell, [3, 0, 6], "left")
+    problem, offsets, _ = padded_problem(cell, engine, [3, 0, 6], "left")
     output, state, _ = problem.run(engine, lengths=[3, 0, 6], offsets=offsets, last_only=True)
     assert_equal(output, state.h[-1])
     assert_equal(output[1], problem.tensors["h"][-1, 1])
@@ -94,7 +94,7 @@ def test_last_only_of_padded_sequences(cell, engine):
 @pytest.mark.parametrize("name", ["lengths", "offsets"])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
 def test_lengths_may_be_a_list_or_any_integer_tensor(engine, name, dtype):
-    problem = Problem("lstm")
+    problem = Problem("lstm", dtype=dtype_of(engine))
     values = [3, 8, 0, 5]
     by_tensor = problem.run(engine, **{name: torch.tensor(values, dtype=dtype)})
     assert_equal(by_tensor, problem.run(engine, **{name: values}))
@@ -103,5 +103,5 @@ def test_lengths_may_be_a_list_or_any_integer_tensor(engine, name, dtype):
 @every_engine
 @every_cell
 def test_full_lengths_change_nothing(cell, engine):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     assert_equal(problem.run(engine, lengths=[8] * 4), problem.run(engine))

@@ -3,13 +3,16 @@
 import pytest
 import torch
 
-from ..compare import assert_close, assert_equal
+from ..compare import assert_close, assert_equal, assert_results_close
 from .problems import (
     Problem,
     cut_options,
+    dtype_of,
     every_cell,
     every_engine,
+    every_engine_of_any_dtype,
     every_mode,
+    for_engines_in,
     loss,
     mixed_updates,
 )
@@ -21,7 +24,7 @@ HALF = [torch.bfloat16, torch.float16]
 @every_mode
 @pytest.mark.parametrize("sizes", [[1, 11], [5, 7], [4, 0, 5, 3], [1] * 12], ids=str)
 def test_chunks_equal_the_whole(cell, engine, mode, sizes):
-    problem = Problem(cell, steps=12)
+    problem = Problem(cell, steps=12, dtype=dtype_of(engine))
     options = problem.options(mode)
     whole = problem.run(engine, **options)
     state, outputs, updates, begin = problem.arguments()["state"], [], [], 0
@@ -38,7 +41,7 @@ def test_chunks_equal_the_whole(cell, engine, mode, sizes):
     if engine == "reference":
         assert_equal(chunked, whole)
     else:  # a product's bits may depend on how many rows it has
-        torch.testing.assert_close(chunked, whole, rtol=1e-10, atol=1e-10)
+        assert_results_close(chunked, whole)
     expected = problem.gradients(whole)
     for name, gradient in problem.gradients(chunked).items():
         assert_close(gradient, expected[name], f"gradient of {name}")
@@ -48,7 +51,7 @@ def test_chunks_equal_the_whole(cell, engine, mode, sizes):
 @every_cell
 @pytest.mark.parametrize("lengths", [None, [3, 6, 4, 1]], ids=["all", "lengths"])
 def test_last_only_is_the_last_real_output(cell, engine, lengths):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     output, state, updates = problem.run(engine, lengths=lengths)
     last, *rest = problem.run(engine, lengths=lengths, last_only=True)
     end = torch.tensor(lengths or [8] * 4) - 1
@@ -59,7 +62,7 @@ def test_last_only_is_the_last_real_output(cell, engine, lengths):
 @every_engine
 @every_cell
 def test_gradients_of_last_only(cell, engine):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     output, state, updates = problem.run(engine)
     expected = problem.gradients((output[:, -1], state, updates))
     for name, gradient in problem.gradients(problem.run(engine, last_only=True)).items():
@@ -69,20 +72,20 @@ def test_gradients_of_last_only(cell, engine):
 @every_engine
 @every_cell
 def test_a_schedule_of_ones_is_no_gate(cell, engine):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     full = problem.run(engine, gate=None)
     scheduled = problem.run(engine, schedule=torch.ones(4, 8))
     assert_equal(scheduled[0], full[0], "output")
     assert_equal(scheduled[1][:2], full[1][:2], "state")
     assert_equal(scheduled[2], full[2], "updates")
-    assert_equal(full[2], torch.ones(4, 8, dtype=torch.float64), "updates")
+    assert_equal(full[2], torch.ones(4, 8, dtype=dtype_of(engine)), "updates")
 
 
 @every_engine
 @every_cell
 @pytest.mark.parametrize("lengths", [None, [20, 0, 7, 13]], ids=["all", "lengths"])
 def test_the_gates_own_updates_as_a_schedule_change_nothing(cell, engine, lengths):
-    problem = Problem(cell, steps=20, resumed=True)
+    problem = Problem(cell, steps=20, resumed=True, dtype=dtype_of(engine))
     free = problem.run(engine, lengths=lengths)
     scheduled = problem.run(engine, schedule=free[2].detach(), lengths=lengths)
     assert 0 < free[2].mean() < 1
@@ -93,13 +96,13 @@ def test_the_gates_own_updates_as_a_schedule_change_nothing(cell, engine, length
 @every_cell
 @pytest.mark.parametrize("gated", [True, False], ids=["gate", "no-gate"])
 def test_a_schedule_holds_the_state_at_its_zeros(cell, engine, gated):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     schedule = mixed_updates(4, 8)
     options = {} if gated else {"gate": None}
     output, state, updates = problem.run(engine, schedule=schedule, **options)
     before = torch.cat([problem.tensors["h"][-1].unsqueeze(1), output[:, :-1]], 1)
     assert not schedule[:, 0].all() and not schedule[:, -1].all()
-    assert_equal(updates, schedule.double())
+    assert_equal(updates, schedule.to(dtype_of(engine)))
     assert_equal((output == before).all(-1), ~schedule)
     assert_equal(state.h[-1], output[:, -1])
 
@@ -108,7 +111,7 @@ def test_a_schedule_holds_the_state_at_its_zeros(cell, engine, gated):
 @every_cell
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
 def test_a_schedule_may_have_any_dtype(cell, engine, dtype):
-    problem = Problem(cell)
+    problem = Problem(cell, dtype=dtype_of(engine))
     schedule = mixed_updates(4, 8)
     assert_equal(problem.run(engine, schedule=schedule.to(dtype)), problem.run(engine, schedule=schedule))
 
@@ -118,18 +121,18 @@ def test_a_schedule_may_have_any_dtype(cell, engine, dtype):
 @pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
 @pytest.mark.parametrize("batch, steps", [(3, 0), (0, 4), (0, 0)], ids=["T0", "B0", "B0-T0"])
 def test_nothing_to_read(cell, engine, batch, steps, last_only):
-    problem = Problem(cell, batch=batch, steps=steps, resumed=True)
+    problem = Problem(cell, batch=batch, steps=steps, resumed=True, dtype=dtype_of(engine))
     output, state, updates = problem.run(engine, last_only=last_only)
     assert output.shape == ((batch, 5) if last_only else (batch, steps, 5))
     assert updates.shape == (batch, steps)
-    assert output.dtype == updates.dtype == torch.float64
+    assert output.dtype == updates.dtype == dtype_of(engine)
     assert_equal(state, problem.arguments()["state"])
     sum(value.sum() for value in state if value is not None).backward()
     for name in {"h", "c", "p", "acc"} & problem.tensors.keys():
         assert_equal(problem.tensors[name].grad, torch.ones_like(problem.tensors[name]))
 
 
-@every_engine
+@every_engine_of_any_dtype
 @every_cell
 @pytest.mark.parametrize("dtype", HALF, ids=["bf16", "f16"])
 def test_half_precision_stays_finite_over_784_steps(cell, engine, dtype):
@@ -148,7 +151,7 @@ def test_half_precision_stays_finite_over_784_steps(cell, engine, dtype):
         assert tensor.grad.dtype == tensor.dtype and tensor.grad.any(), name
 
 
-@every_engine
+@every_engine_of_any_dtype
 @every_cell
 def test_autocast_keeps_the_gate_in_float32(cell, engine):
     problem = Problem(cell, batch=50, steps=1, dtype=torch.float32)
@@ -160,31 +163,29 @@ def test_autocast_keeps_the_gate_in_float32(cell, engine):
     assert all(gradient.isfinite().all() for gradient in gradients.values())
 
 
-@every_engine
+@for_engines_in(torch.float32, torch.float64)
 @every_cell
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 def test_results_have_the_dtype_of_the_input(cell, engine, dtype):
     problem = Problem(cell, dtype=dtype)
     output, state, updates = problem.run(engine)
     assert {value.dtype for value in (output, *state, updates) if value is not None} == {dtype}
 
 
-@every_engine
+@for_engines_in(*HALF, torch.float32)
 @every_cell
-@pytest.mark.parametrize("dtype", [*HALF, torch.float32], ids=["bf16", "f16", "f32"])
 def test_lower_precision_is_near_float64(cell, engine, dtype):
     rounded, wide = Problem(cell, dtype=dtype), Problem(cell)
     schedule = mixed_updates(4, 8)
     tensors = {name: tensor.double() for name, tensor in rounded.tensors.items()}
     output, _, _ = rounded.run(engine, schedule=schedule)
-    expected, _, _ = wide.run(engine, tensors, schedule=schedule)
+    expected, _, _ = wide.run("reference", tensors, schedule=schedule)
     assert_close(output, expected.to(dtype))
 
 
 @every_cell
 @every_mode
 def test_two_runs_are_bitwise_equal(cell, engine, mode):
-    first, second = Problem(cell, steps=20), Problem(cell, steps=20)
+    first, second = (Problem(cell, steps=20, dtype=dtype_of(engine)) for _ in range(2))
     options = first.options(mode)
     results = first.run(engine, **options), second.run(engine, **options)
     assert_equal(*results)
