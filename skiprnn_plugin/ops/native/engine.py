@@ -63,7 +63,8 @@ def backward(
     need_dx: bool,
 ) -> List[Optional[Tensor]]:
     """Gradients of the operands and weights, in their order, from those of the results."""
-    lib, call = library.load(), _Call(operands, weights, options, transposed=True)
+    lib, call = library.load(), _Call(operands, weights, options)
+    transposed = pack(call.shape, call.weights, True)
     x, (records, chains, projected) = operands.x, (each.contiguous() for each in saved)
     used = records.numel() // lib.skiprnn_record_size(byref(call.shape))
     kept = Saved(records.data_ptr(), used, used, chains.data_ptr(), projected.data_ptr() or None)
@@ -88,7 +89,7 @@ def backward(
     outgoing = Outgoing(d_x, addressof(array), *pointers, _address(d_projected), _address(where))
     _check(
         lib.skiprnn_backward(
-            byref(call.problem), call.packed.address, byref(kept), updates.data_ptr(), byref(incoming), byref(outgoing)
+            byref(call.problem), transposed.address, byref(kept), updates.data_ptr(), byref(incoming), byref(outgoing)
         )
     )
     if where is not None:
@@ -106,9 +107,9 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
 
 
 class _Call:
-    """``problem``, the tensors in the form in which it points to them, and the weights ``packed`` for one direction."""
+    """``problem``, and what it points to: the tensors in the form that it wants, and the ``packed`` weights."""
 
-    def __init__(self, operands: Operands, weights: Sequence[Tensor], options: Options, transposed: bool = False):
+    def __init__(self, operands: Operands, weights: Sequence[Tensor], options: Options):
         x, *rest = operands
         if x.stride(-1) != 1 and x.shape[-1] != 1:
             x = x.contiguous()
@@ -116,7 +117,7 @@ class _Call:
         layers, hidden = operands.h.shape[0], operands.h.shape[-1]
         self.shape = Shape(CELLS[options.cell], layers, inputs, hidden)
         self.weights = [each.contiguous() for each in weights]
-        self.packed = pack(self.shape, self.weights, transposed)
+        self.packed = pack(self.shape, self.weights, False)
         h, c, p, acc, gate_weight, gate_bias, dropout_mask = rest
         tensors = (h, c, p, acc, options.begin, options.end, options.schedule, options.noise, dropout_mask)
         # kept, as those that were not contiguous are new
@@ -136,7 +137,7 @@ class _Call:
             address,
             x.stride(0),
             x.stride(1),
-            None if transposed else self.packed.address,
+            self.packed.address,
             *addresses,
             len(options.gate_layers) if gate_weight else 0,
             addressof(self.layers),

@@ -75,7 +75,7 @@ PROTOTYPES = {
     "skiprnn_level": (c_char_p,),
     "skiprnn_set_level": (c_int, c_char_p),
     "skiprnn_packed_size": (c_int64, POINTER(Shape), c_int64),
-    "skiprnn_pack": (c_int, POINTER(Shape), c_void_p, c_int64, c_void_p, POINTER(c_uint64 * 2)),
+    "skiprnn_pack": (c_int, POINTER(Shape), c_void_p, c_int64, c_void_p, POINTER(c_uint64)),
     "skiprnn_record_size": (c_int64, POINTER(Shape)),
     "skiprnn_records": (c_int64, POINTER(Problem)),
     "skiprnn_projected_size": (c_int64, POINTER(Problem)),

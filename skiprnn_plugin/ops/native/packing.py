@@ -20,7 +20,7 @@ class _Packed:
     def __init__(self, size: int):
         self.buffer = torch.empty(size + ALIGNMENT // 4, dtype=torch.float32, device="cpu")
         self.address = -(-self.buffer.data_ptr() // ALIGNMENT) * ALIGNMENT
-        self.hash = (c_uint64 * 2)()
+        self.known = c_uint64(0)
         self.lock = threading.Lock()
 
 
@@ -31,8 +31,8 @@ _cache: "OrderedDict[tuple, _Packed]" = OrderedDict()
 def pack(shape: Shape, weights: Sequence[Tensor], transposed: bool) -> _Packed:
     """The weights as ``skiprnn_forward`` takes them, or for ``transposed`` as ``skiprnn_backward`` does.
 
-    The library compares the weights' content, by a hash, with what it laid out last: fairseq's optimizers write
-    through ``.data``, which no version counter notices. Where weights stand in memory only tells sets apart.
+    The library compares the weights' content with what it laid out last: fairseq's optimizers write through ``.data``,
+    which no version counter notices. Where weights stand in memory only tells sets apart.
 
     Args:
         shape: of the stack.
@@ -52,5 +52,5 @@ def pack(shape: Shape, weights: Sequence[Tensor], transposed: bool) -> _Packed:
             _cache.move_to_end(key)
     with packed.lock:
         array = (c_void_p * len(pointers))(*pointers)
-        library.skiprnn_pack(byref(shape), array, transposed, packed.address, byref(packed.hash))
+        library.skiprnn_pack(byref(shape), array, transposed, packed.address, byref(packed.known))
     return packed
