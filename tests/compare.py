@@ -34,6 +34,21 @@ def assert_results_close(got, expected):
             assert_close(getattr(got[1], name), value, f"state.{name}")
 
 
+def assert_gradients_close(got, expected):
+    """Gradients by name, by :func:`assert_close`; the gate's weight and bias together, as the bias alone is one number,
+    in which terms of the weight's size may cancel."""
+    got, expected = (_join_gate(gradients) for gradients in (got, expected))
+    assert got.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert_close(got[name], gradient, f"gradient of {name}")
+
+
+def _join_gate(gradients):
+    rest = {name: value for name, value in gradients.items() if not name.startswith("update_")}
+    gate = [value.flatten() for name, value in gradients.items() if name.startswith("update_")]
+    return {**rest, "update_weight and update_bias": torch.cat(gate)}
+
+
 def logged(*runs):
     """What is logged of the updates and the validations of runs one after another, without speed and time."""
     return [

@@ -58,7 +58,7 @@ class Problem:
     """Random input, weights, state and gate: ``tensors`` by name, all of them leaves that need a gradient.
 
     The gate's weights are such that some steps update and some are skipped. With ``resumed`` the sequences carry on
-    in their middle, else ``p`` is 1 and ``acc`` 0.
+    in their middle, else ``p`` is 1 and ``acc`` 0. Weights, the gate's too, are normal with deviation ``scale``.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Problem:
         layer_norm=False,
         gate_layers=(-1,),
         resumed=False,
+        scale=1.0,
     ):
         self.cell, self.layers, self.gate_layers = cell, layers, gate_layers
         generator = torch.Generator().manual_seed(1)
@@ -88,6 +89,9 @@ class Problem:
         shapes["h"] = shapes["c"] = (layers, batch, hidden)
         shapes["update_weight"] = (1, len(gate_layers) * hidden)
         self.tensors = {name: _drawn(torch.randn, shape, generator) for name, shape in shapes.items()}
+        for name, value in self.tensors.items():
+            if "weight_" in name or name == "update_weight":
+                value *= scale
         self.tensors["update_bias"] = torch.tensor([-0.5])
         if not CELLS[cell].has_c:
             del self.tensors["c"]

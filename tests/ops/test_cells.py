@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from ..compare import assert_close
-from .problems import Problem, every_cell, every_engine, every_engine_with_masks, mixed_updates
+from .problems import Problem, dtype_of, every_cell, every_engine, every_engine_with_masks, mixed_updates
 
 
 def sigmoid(a):
@@ -55,7 +55,8 @@ def check(cell, engine, problem, layer_norm):
 @every_cell
 @pytest.mark.parametrize("batch, hidden", [(4, 5), (1, 1), (7, 33), (33, 7)])
 def test_one_step(cell, engine, batch, hidden):
-    check(cell, engine, Problem(cell, batch, steps=1, hidden=hidden, layers=1), layer_norm=False)
+    problem = Problem(cell, batch, steps=1, hidden=hidden, layers=1, dtype=dtype_of(engine))
+    check(cell, engine, problem, layer_norm=False)
 
 
 @every_cell

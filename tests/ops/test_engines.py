@@ -5,7 +5,7 @@ import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, by_update, scan
 
-from ..compare import assert_close, assert_equal, assert_results_close
+from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
 from .problems import Problem, dtype_of, every_cell, for_engines, for_engines_in, loss, uniform_noise
 
 OTHERS = set(ENGINES) - {"reference"}
@@ -40,7 +40,7 @@ CASES = {
     "H 1": ({"hidden": 1}, {}),
     "D 1": ({"inputs": 1}, {}),
     "all 1": ({"batch": 1, "steps": 1, "hidden": 1, "inputs": 1, "layers": 1}, {}),
-    "odd sizes": ({"batch": 7, "steps": 33, "inputs": 9, "hidden": 33}, {}),
+    "odd sizes": ({"batch": 7, "steps": 33, "inputs": 9, "hidden": 33, "scale": 0.2}, {}),
     "a large batch": ({"batch": 150, "steps": 20, "layers": 1, "resumed": True}, {}),
     "a large batch of two layers": ({"batch": 150, "steps": 12}, {"lengths": [12, 0, 5] * 50}),
     "all sequences empty": ({"resumed": True}, {"lengths": [0] * 4}),
@@ -60,9 +60,7 @@ def assert_same(problem, engine, **options):
     results = {name: problem.run(name, **options) for name in ("reference", engine)}
     expected, got = results["reference"], results[engine]
     assert_results_close(got, expected)
-    expected = problem.gradients(expected)
-    for name, gradient in problem.gradients(got).items():
-        assert_close(gradient, expected[name], f"gradient of {name}")
+    assert_gradients_close(problem.gradients(got), problem.gradients(expected))
     return results
 
 
@@ -73,6 +71,28 @@ def assert_same(problem, engine, **options):
 def test_equals_reference(cell, engine, case, last_only):
     sizes, options = arguments(case)
     assert_same(Problem(cell, **sizes, dtype=dtype_of(engine)), engine, last_only=last_only, **options)
+
+
+# Batch, steps, inputs, hidden and layers about the sizes that kernels are built of
+SIZES = [
+    *((batch, 5, 3, 16, 1) for batch in (1, 7, 8, 9, 17, 33)),
+    *((5, 6, inputs, 9, 1) for inputs in (*range(1, 10), 40, 300)),
+    *((3, 7, 2, hidden, 2) for hidden in (1, 7, 16, 110, 128)),
+    (2, 4, 3, 513, 1),
+    (9, 50, 1, 12, 3),
+    (17, 6, 300, 20, 3),
+]
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("batch, steps, inputs, hidden, layers", SIZES)
+def test_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
+    scale = 0.8 * max(inputs, hidden) ** -0.5  # so that rounding does not grow from step to step
+    dtype = dtype_of(engine)
+    problem = Problem(cell, batch, steps, inputs, hidden, layers, scale=scale, resumed=True, dtype=dtype)
+    assert_same(problem, engine, last_only=last_only)
 
 
 @for_engines_in(torch.float32, torch.float64, engines=OTHERS)
@@ -236,9 +256,7 @@ def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine):
         x, lengths = problem.tensors["x"][:, :steps].contiguous(), torch.tensor([steps, 0, 3, 4])
         expected, got = run(x, lengths), compiled(x, lengths)
         torch.testing.assert_close(got, expected, rtol=0, atol=0)
-        gradients, expected_gradients = problem.gradients(got), problem.gradients(expected)
-        for name, gradient in expected_gradients.items():
-            assert_close(gradients[name], gradient, f"gradient of {name}")
+        assert_gradients_close(problem.gradients(got), problem.gradients(expected))
         with torch.no_grad():
             torch.testing.assert_close(compiled(x, lengths), expected, rtol=0, atol=0)
         frames.append(counter.frame_count)

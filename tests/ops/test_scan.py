@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ..compare import assert_close, assert_equal, assert_results_close
+from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
 from .problems import (
     Problem,
     cut_options,
@@ -42,9 +42,7 @@ def test_chunks_equal_the_whole(cell, engine, mode, sizes):
         assert_equal(chunked, whole)
     else:  # a product's bits may depend on how many rows it has
         assert_results_close(chunked, whole)
-    expected = problem.gradients(whole)
-    for name, gradient in problem.gradients(chunked).items():
-        assert_close(gradient, expected[name], f"gradient of {name}")
+    assert_gradients_close(problem.gradients(chunked), problem.gradients(whole))
 
 
 @every_engine
@@ -65,8 +63,7 @@ def test_gradients_of_last_only(cell, engine):
     problem = Problem(cell, dtype=dtype_of(engine))
     output, state, updates = problem.run(engine)
     expected = problem.gradients((output[:, -1], state, updates))
-    for name, gradient in problem.gradients(problem.run(engine, last_only=True)).items():
-        assert_close(gradient, expected[name], f"gradient of {name}")
+    assert_gradients_close(problem.gradients(problem.run(engine, last_only=True)), expected)
 
 
 @every_engine
