@@ -46,11 +46,16 @@ class Contestant:
         from the schedule, if there is one."""
         raise NotImplementedError
 
+    def refresh(self) -> None:
+        """Before each training step that is timed: change every weight, as an optimizer would, so that what a step laid
+        out by the weights' values is of no use to the next."""
+
 
 class _Module(Contestant):
     """One with parameters and autograd."""
 
     parameters: Dict[str, Tensor]
+    direction = torch.inf  # of the next change
 
     def forward(self, schedule):
         raise NotImplementedError
@@ -63,6 +68,15 @@ class _Module(Contestant):
         loss = self.problem.loss(output, updates)
         gradients = torch.autograd.grad(loss, list(self.parameters.values()), materialize_grads=True)
         return Result(output, updates, dict(zip(self.parameters, gradients)))
+
+    @torch.no_grad()
+    def refresh(self):
+        """One number of each matrix goes to the next one up, and back the next time: values stay what they were."""
+        if self.mode == "training":
+            for matrix in (each for each in self.parameters.values() if each.dim() == 2):
+                number = matrix[0, :1]
+                number.copy_(torch.nextafter(number, torch.full_like(number, self.direction)))
+            self.direction = -self.direction
 
 
 class Engine(_Module):
