@@ -1,12 +1,10 @@
 """What the machine could do at most, and how near to it a contestant comes. On the CPU, in float32."""
 
 import time
-import warnings
 from itertools import cycle
 from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple
 
 import torch
-from torch.utils import mkldnn
 
 from skiprnn_plugin.ops import CELLS
 
@@ -96,11 +94,8 @@ def _torch_mm(size: int) -> Callable:
 
 def _onednn(size: int) -> Callable:
     """The same product by oneDNN: ``torch.mm`` is MKL's, which on other makers' processors may use half of them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript, in torch's own module, is to go
-        linear = mkldnn.to_mkldnn(torch.nn.Linear(size, size))
-    x = torch.randn(size, size).to_mkldnn()
-    return lambda: linear(x)
+    a, b = (torch.randn(size, size).to_mkldnn() for _ in range(2))
+    return lambda: torch.nn.functional.linear(a, b)
 
 
 PRODUCTS = {"torch.mm": _torch_mm, **({"oneDNN": _onednn} if torch.backends.mkldnn.is_available() else {})}

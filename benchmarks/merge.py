@@ -28,7 +28,7 @@ def merge(reports: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
         "date": _all(reports, "date"),
         "commit": _all(reports, "commit"),
         **{name: first[name] for name in SAME},
-        "parts": [part for report in reports for part in report.get("parts", [_heading(report)])],
+        "parts": [part for report in reports for part in report.get("parts") or [_heading(report)]],
         "limits": {
             kind: [each for report in reports for each in report.get("limits", {}).get(kind, [])]
             for kind in ("products", "streams")
