@@ -72,16 +72,15 @@ def as_markdown(report: Dict[str, Any]) -> str:
         f"Suite {report['suite']}, {machine['device'] or machine['processor']}, {machine['cores']} cores, "
         + ", ".join(f"{name} {version}" for name, version in versions.items() if version)
         + f"; commit {report['commit'] or 'unknown'}, {report['date']}.",
-        *([""] + [described] if (described := limits.describe(report["limits"])) else []),
+        "",
+        "By mode: microseconds per time step of the whole batch, median (minimum), x ratio of median to fastest peer's.",
     ]
+    described = limits.describe(report["limits"])
+    lines += ["", described] if described else []
     if report["summary"]:
         title = f"How many times as fast as the fastest peer {summary.ENGINE} is, float32"
         note = "The smallest of all shapes, batches and numbers of threads, their geometric mean in brackets."
         lines += ["", f"## {title}", "", note, "", *summary.as_tables(report["summary"])]
-    lines += [
-        "",
-        "Microseconds per time step of the whole batch: median (minimum), x ratio of the median to the fastest peer's.",
-    ]
     entries = report["measurements"]
     for mode, dtype, threads in dict.fromkeys((e["mode"], e["dtype"], e["threads"]) for e in entries):
         chosen = [e for e in entries if (e["mode"], e["dtype"], e["threads"]) == (mode, dtype, threads)]
