@@ -73,7 +73,7 @@ def as_markdown(report: Dict[str, Any]) -> str:
         + ", ".join(f"{name} {version}" for name, version in versions.items() if version)
         + f"; commit {report['commit'] or 'unknown'}, {report['date']}.",
         "",
-        "By mode: microseconds per time step of the whole batch, median (minimum), x ratio of median to fastest peer's.",
+        "By mode: microseconds per step of the whole batch, median (minimum), x ratio of median to fastest peer's.",
     ]
     described = limits.describe(report["limits"])
     lines += ["", described] if described else []
