@@ -41,6 +41,12 @@ class BuildNative(build_ext):
     def get_ext_filename(self, fullname):
         return os.path.join(*fullname.split(".")) + (".dylib" if sys.platform == "darwin" else ".so")
 
+    def get_outputs(self):
+        return [path for path in super().get_outputs() if os.path.exists(path)]
+
+    def get_output_mapping(self):
+        return {path: source for path, source in super().get_output_mapping().items() if os.path.exists(source)}
+
     def copy_extensions_to_source(self):
         for extension in self.extensions:  # a build that failed leaves no library of older sources behind
             Path(self.get_ext_filename(extension.name)).unlink(missing_ok=True)
@@ -99,7 +105,7 @@ class NativeWheel(bdist_wheel):
     """Its tag is that of the library, one platform and any Python; without the library, any platform."""
 
     def get_tag(self):
-        built = all(map(os.path.exists, self.get_finalized_command("build_ext").get_outputs()))
+        built = self.get_finalized_command("build_ext").get_outputs()
         return "py3", "none", super().get_tag()[2] if built else "any"
 
 

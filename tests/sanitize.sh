@@ -16,6 +16,7 @@ if [ ! -e "$SKIPRNN_NATIVE_LIBRARY" ]; then
 fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 # Python itself leaks
-# Both have to be there before Python; libstdc++ too, or torch's exceptions pass the sanitizer by.
+# Both have to be there before Python: the sanitizer's library, and libstdc++, whose exceptions it wants to see thrown.
+# What it says goes past pytest, which it ends.
 LD_PRELOAD="$($CXX -print-file-name=libasan.so) $($CXX -print-file-name=libstdc++.so)" \
-    python -m pytest tests/ops -k native "$@"
+    python -m pytest --capture=sys tests/ops -k native "$@"

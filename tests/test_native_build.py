@@ -79,18 +79,23 @@ def test_without_a_compiler_the_wheel_is_made_without_the_library(copied_tree, t
 @pytest.fixture
 def compile_in_place(copied_tree, tmp_path):
     """A function that does what ``pip install -e .`` does, with a compiler that only writes down how it was called. It
-    returns the folder and the calls, and takes a word at which the compiler fails, and the environment."""
+    returns the folder and the calls, and takes a word at which the compiler fails, setuptools' mode of installation, and
+    the environment."""
     folder, compiler, log = copied_tree(), tmp_path / "c++", tmp_path / "log"
     compiler.write_text(FAKE_COMPILER)
     compiler.chmod(0o755)
     for name in ("dispatch.cpp", "kernels.cpp"):
         (folder / NATIVE / name).touch()
-    code = "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    code = """
+import sys
+from setuptools.build_meta import build_editable
+build_editable(sys.argv[1], {"editable_mode": sys.argv[2]})
+"""
 
-    def go(refused=" no flag ", **environment):
+    def go(refused=" no flag ", mode="lenient", **environment):
         log.write_text("")
         environment = {"LOG": str(log), "REFUSED": refused, "CXX": str(compiler), **environment}
-        process = run(sys.executable, "-c", code, tmp_path, cwd=folder, **environment)
+        process = run(sys.executable, "-c", code, tmp_path, mode, cwd=folder, **environment)
         assert process.returncode == 0, process.stderr
         assert process.stderr.count(WITHOUT) == (not libraries(folder))
         return folder, [line.split() for line in log.read_text().splitlines()]
@@ -129,8 +134,9 @@ def test_links_without_a_static_libstdcxx(compile_in_place):
     assert ["-static-libstdc++" in call for call in calls if "-shared" in call] == [True, False]
 
 
-def test_a_build_that_fails_leaves_no_library_of_older_sources(compile_in_place):
-    folder, _ = compile_in_place()
+@pytest.mark.parametrize("mode", ["lenient", "strict"])
+def test_a_build_that_fails_leaves_no_library_of_older_sources(compile_in_place, mode):
+    folder, _ = compile_in_place(mode=mode)
     assert libraries(folder)
-    folder, _ = compile_in_place(refused="dispatch.cpp")
+    folder, _ = compile_in_place(mode=mode, refused="dispatch.cpp")
     assert not libraries(folder)
