@@ -22,9 +22,11 @@ VERSION = next(
 PLOT = ["matplotlib>=3.5"]
 
 NATIVE = "skiprnn_plugin/ops/native"
-NATIVE_FLAGS = ["-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-pthread"]
+NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
 DISPATCH_FLAGS = []
-LEVELS = {"baseline": []}  # kernels.cpp is compiled once for each instruction set; dispatch.cpp chooses at run time
+# kernels.cpp is compiled once for each instruction set; dispatch.cpp chooses at run time. The most modest one stands
+# first, as the linker takes the first of an inline function's copies.
+LEVELS = {"baseline": []}
 if sysconfig.get_platform().endswith("x86_64"):
     DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
     LEVELS["avx2"] = ["-mavx2", "-mfma"]
