@@ -31,6 +31,10 @@ if sysconfig.get_platform().endswith("x86_64"):
     DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
     LEVELS["avx2"] = ["-mavx2", "-mfma"]
     LEVELS["avx512"] = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", *LEVELS["avx2"]]
+# The libstdc++ found at run time may be older than the compiler's.
+OWN_LIBSTDCXX = []
+if sys.platform == "linux":
+    OWN_LIBSTDCXX = ["-static-libstdc++", "-Wl,-Bsymbolic,--gc-sections,--exclude-libs,ALL"]
 
 
 class BuildNative(build_ext):
@@ -74,13 +78,9 @@ class BuildNative(build_ext):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda name: _call(*compiler, *sources[name], "-c", "-o", objects / name), sources))
         link = [*compiler, "-shared", *(objects / name for name in sources), *_flags("LDFLAGS"), "-o", library]
-        # With what it needs of libstdc++ inside, if possible: the one found at run time may be older than the compiler.
-        static = ["-static-libstdc++", "-Wl,--gc-sections,--exclude-libs,ALL"] if sys.platform == "linux" else []
         try:
-            _call(*link, *static)
-        except OSError:
-            if not static:
-                raise
+            _call(*link, *OWN_LIBSTDCXX)
+        except OSError:  # there is no static one here
             _call(*link)
 
 
