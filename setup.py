@@ -1,6 +1,17 @@
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob
 from pathlib import Path
 
-from setuptools import find_namespace_packages, find_packages, setup
+from setuptools import Extension, find_namespace_packages, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
 ROOT = Path(__file__).parent
 VERSION = next(
@@ -9,6 +20,96 @@ VERSION = next(
     if line.startswith("__version__")
 )
 PLOT = ["matplotlib>=3.5"]
+
+NATIVE = "skiprnn_plugin/ops/native"
+NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
+DISPATCH_FLAGS = []
+# kernels.cpp is compiled once for each instruction set; dispatch.cpp chooses at run time. The most modest one stands
+# first, as the linker takes the first of an inline function's copies.
+LEVELS = {"baseline": []}
+if sysconfig.get_platform().endswith("x86_64"):
+    DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
+    LEVELS["avx2"] = ["-mavx2", "-mfma"]
+    LEVELS["avx512"] = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", *LEVELS["avx2"]]
+# The libstdc++ found at run time may be older than the compiler's.
+OWN_LIBSTDCXX = []
+if sys.platform == "linux":
+    OWN_LIBSTDCXX = ["-static-libstdc++", "-Wl,-Bsymbolic,--gc-sections,--exclude-libs,ALL"]
+
+
+class BuildNative(build_ext):
+    """Builds the native engine's library, a plain shared one for ctypes; where that fails, says why and goes on.
+
+    Takes CXX, CPPFLAGS, CXXFLAGS and LDFLAGS from the environment, but no flags of Python's own build: distributions
+    put link-time optimisation or a minimal processor there, which would mix the instruction sets.
+    """
+
+    def get_ext_filename(self, fullname):
+        return os.path.join(*fullname.split(".")) + (".dylib" if sys.platform == "darwin" else ".so")
+
+    def get_outputs(self):
+        return [path for path in super().get_outputs() if os.path.exists(path)]
+
+    def get_output_mapping(self):
+        return {path: source for path, source in super().get_output_mapping().items() if os.path.exists(source)}
+
+    def copy_extensions_to_source(self):
+        for extension in self.extensions:  # a build that failed leaves no library of older sources behind
+            Path(self.get_ext_filename(extension.name)).unlink(missing_ok=True)
+        super().copy_extensions_to_source()
+
+    def build_extension(self, ext):
+        library = Path(self.get_ext_fullpath(ext.name))
+        library.unlink(missing_ok=True)
+        try:
+            self._build(library)
+        except OSError as error:  # shown as a warning, as the extension is optional
+            raise CompileError(f"{error}. All works without it, but slower: engine auto takes indexed") from error
+
+    def _build(self, library):
+        if sys.platform == "win32":
+            raise OSError("it is not made for Windows")
+        compiler, objects = _compiler(), Path(self.build_temp)
+        for folder in (objects, library.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        sources = {"dispatch.o": [*DISPATCH_FLAGS, f"{NATIVE}/dispatch.cpp"]}
+        for level, flags in LEVELS.items():
+            sources[f"kernels-{level}.o"] = [f"-DSKIPRNN_LEVEL={level}", *flags, f"{NATIVE}/kernels.cpp"]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(lambda name: _call(*compiler, *sources[name], "-c", "-o", objects / name), sources))
+        link = [*compiler, "-shared", *(objects / name for name in sources), *_flags("LDFLAGS"), "-o", library]
+        try:
+            _call(*link, *OWN_LIBSTDCXX)
+        except OSError:  # there is no static one here
+            _call(*link)
+
+
+def _compiler():
+    """The C++ compiler's command with the flags of all sources; what the results rest on comes after CXXFLAGS."""
+    names = filter(shutil.which, ("c++", "g++", "clang++"))
+    command = _flags("CXX") or list(names)[:1]
+    if not command:
+        raise OSError("there is no C++ compiler (CXX can name one)")
+    return [*command, "-O3", *_flags("CPPFLAGS"), *_flags("CXXFLAGS"), *NATIVE_FLAGS]
+
+
+def _flags(variable):
+    return shlex.split(os.environ.get(variable, ""))
+
+
+def _call(*command):
+    print(shlex.join(map(str, command)), flush=True)
+    if subprocess.run(command).returncode:
+        raise OSError(f"{command[0]} failed, see above")
+
+
+class NativeWheel(bdist_wheel):
+    """Its tag is that of the library, one platform and any Python; without the library, any platform."""
+
+    def get_tag(self):
+        built = self.get_finalized_command("build_ext").get_outputs()
+        return "py3", "none", super().get_tag()[2] if built else "any"
+
 
 setup(
     name="skiprnn-plugin",
@@ -22,6 +123,15 @@ setup(
         *find_namespace_packages(include=["hydra_plugins.*"]),
     ],
     package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
+    ext_modules=[
+        Extension(
+            NATIVE.replace("/", ".") + ".libskiprnn",
+            sources=sorted(glob(f"{NATIVE}/*.cpp")),
+            depends=sorted(glob(f"{NATIVE}/*.h")),
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildNative, "bdist_wheel": NativeWheel},
     python_requires=">=3.10",
     install_requires=[
         # On Python 3.11 and later fairseq 0.12.2 fails at import; ve-fairseq is its main branch with that mended.
@@ -34,7 +144,7 @@ setup(
     ],
     extras_require={
         "plot": PLOT,
-        "dev": PLOT + ["pytest>=7", "ruff==0.17.6"],
+        "dev": PLOT + ["pytest>=7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

@@ -46,11 +46,17 @@ class Contestant:
         from the schedule, if there is one."""
         raise NotImplementedError
 
+    def refresh(self) -> None:
+        """Before each training step that is timed: change every weight, as an optimizer would, so that what a step laid
+        out by the weights' values is of no use to the next."""
+
 
 class _Module(Contestant):
     """One with parameters and autograd."""
 
     parameters: Dict[str, Tensor]
+    weighting: Tensor  # the loss's
+    direction = torch.inf  # of the next change
 
     def forward(self, schedule):
         raise NotImplementedError
@@ -60,9 +66,18 @@ class _Module(Contestant):
             with torch.inference_mode():
                 return Result(*self.forward(schedule))
         output, updates = self.forward(schedule)
-        loss = self.problem.loss(output, updates)
+        loss = self.problem.loss(output, updates, self.weighting)
         gradients = torch.autograd.grad(loss, list(self.parameters.values()), materialize_grads=True)
         return Result(output, updates, dict(zip(self.parameters, gradients)))
+
+    @torch.no_grad()
+    def refresh(self):
+        """One number of each matrix goes to the next one up, and back the next time: values stay what they were."""
+        if self.mode == "training":
+            for matrix in (each for each in self.parameters.values() if each.dim() == 2):
+                number = matrix[0, :1]
+                number.copy_(torch.nextafter(number, torch.full_like(number, self.direction)))
+            self.direction = -self.direction
 
 
 class Engine(_Module):
@@ -71,6 +86,7 @@ class Engine(_Module):
     def __init__(self, problem, mode, threads, name):
         super().__init__(problem, mode, threads)
         self.name, self.parameters = name, dict(problem.model.named_parameters())
+        self.weighting = problem.weighting
 
     def forward(self, schedule):
         model, last_only = self.problem.model, not self.problem.spec.shape.every_step
@@ -97,6 +113,9 @@ class Torch(_Module):
         self.module.batch_first = False
         self.parameters = dict(self.module.named_parameters())
         self.x = problem.x.transpose(0, 1).contiguous()
+        self.weighting = problem.weighting
+        if problem.spec.shape.every_step:
+            self.weighting = self.weighting.transpose(0, 1).contiguous().transpose(0, 1)
 
     def forward(self, schedule):
         output, state = self.module(self.x)

@@ -11,6 +11,7 @@ import benchmarks
 from skiprnn_plugin.ops import ENGINES
 
 from .contestants import PEERS
+from .report import json_file
 from .shapes import CELLS, DTYPES, FAMILIES, MIXED, MODES, SHAPES, SUITES, Fraction, available_threads
 
 QUICK_SECONDS, QUICK_TIME_LIMIT = 0.3, 75.0
@@ -61,8 +62,6 @@ def parse(arguments: Optional[Sequence[str]] = None) -> Options:
     )
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("argument --device: expected a CUDA device, found none (--device cpu tries the suite without)")
-    if options.output is not None and (options.output.suffix != ".json" or not options.output.parent.is_dir()):
-        parser.error(f"argument --output: expected a file in a folder that exists, as x.json, got {options.output}")
     if options.fractions == [MIXED] and all(SHAPES[name].batch == 1 for name in options.shapes):
         parser.error(f"argument --fractions: {MIXED} needs a shape with several rows, got {' '.join(options.shapes)}")
     return options
@@ -88,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=_positive, help="of timing, for each problem, mode and number of threads (default 5)")
     add("--time-limit", type=_positive, metavar="SECONDS", help="after which no further problem begins")
     add("--device", choices=("cpu", "cuda"), help="another than the suite's")
-    add("--output", type=Path, metavar="FILE.json", help="all numbers; the tables go to FILE.md")
+    add("--output", type=json_file, metavar="FILE.json", help="all numbers; the tables go to FILE.md")
     return parser
 
 

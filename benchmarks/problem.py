@@ -33,6 +33,7 @@ class Problem:
     Attributes:
         model: the Skip RNN, in training mode, starting from a state of zeros like torch's modules.
         x: its input.
+        weighting: what the loss multiplies the output with, [B, H] or [B, T, H].
         rows: [B], 1 where a row takes part in the loss, else 0.
     """
 
@@ -57,10 +58,11 @@ class Problem:
         self.weighting = torch.randn(size, generator=generator, device="cpu").to(spec.device, spec.dtype)
         self.rows = torch.ones(shape.batch, device=spec.device)
 
-    def loss(self, output: Tensor, updates: Optional[Tensor]) -> Tensor:
-        """A linear function of the output the loss reads, and the budget."""
+    def loss(self, output: Tensor, updates: Optional[Tensor], weighting: Tensor) -> Tensor:
+        """A linear function of the output the loss reads, and the budget. ``weighting`` is the problem's, in memory as
+        the output is, so that its gradient is too."""
         rows = self.rows.to(output.dtype).view(-1, *[1] * (output.dim() - 1))
-        task = (output * (self.weighting * rows)).sum()
+        task = (output * (weighting * rows)).sum()
         return task if updates is None else task + BUDGET * (updates * self.rows.unsqueeze(1)).sum()
 
     @property

@@ -1,13 +1,26 @@
-"""The numbers as JSON and as Markdown."""
+"""The numbers as JSON and as Markdown.
 
+``python -m benchmarks.report a.json b.json --output c.json`` makes one report of several.
+"""
+
+import argparse
 import json
 import math
 import os
+import sys
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
+
+from . import limits, summary
+from .merge import merge
 
 MIB = 1024 * 1024
+LIMITS = {
+    "share_of_peak": "Operations of the recurrent product per second, over those of the best large product",
+    "times_streaming": "Time of a step, over that of reading the recurrent weights once",
+}
 
 
 def fill_ratios(entries: List[Dict[str, Any]]) -> None:
@@ -37,27 +50,49 @@ def write_text(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
+def write(report: Dict[str, Any], output: Optional[Path]) -> str:
+    """The files, if they are asked for: ``output`` and the Markdown beside it. Returns the Markdown."""
+    report = {**report, "summary": summary.summarize(report["measurements"])}
+    text = as_markdown(report)
+    if output is not None:
+        write_text(output, as_json(report))
+        write_text(output.with_suffix(".md"), text)
+    return text
+
+
 def as_json(report: Dict[str, Any]) -> str:
     return json.dumps(report, indent=1) + "\n"
 
 
 def as_markdown(report: Dict[str, Any]) -> str:
-    """A table for each mode, precision and number of threads: a line for each shape, cell and fraction of updates."""
+    """The summary, and a table for each mode, precision and number of threads: a line for each shape, cell and fraction
+    of updates."""
     machine, versions = report["machine"], report["versions"]
     lines = [
         f"Suite {report['suite']}, {machine['device'] or machine['processor']}, {machine['cores']} cores, "
         + ", ".join(f"{name} {version}" for name, version in versions.items() if version)
         + f"; commit {report['commit'] or 'unknown'}, {report['date']}.",
         "",
-        "Microseconds per time step of the whole batch: median (minimum), x ratio of the median to the fastest peer's.",
+        "By mode: microseconds per step of the whole batch, median (minimum), x ratio of median to fastest peer's.",
     ]
+    described = limits.describe(report["limits"])
+    lines += ["", described] if described else []
+    if report["summary"]:
+        title = f"How many times as fast as the fastest peer {summary.ENGINE} is, float32"
+        note = "The smallest of all shapes, batches and numbers of threads, their geometric mean in brackets."
+        lines += ["", f"## {title}", "", note, "", *summary.as_tables(report["summary"])]
     entries = report["measurements"]
     for mode, dtype, threads in dict.fromkeys((e["mode"], e["dtype"], e["threads"]) for e in entries):
         chosen = [e for e in entries if (e["mode"], e["dtype"], e["threads"]) == (mode, dtype, threads)]
         lines += ["", f"## {mode}, {dtype}, {_count(threads, 'thread')}", "", *_table(chosen, _speed)]
-    measured = {id(e): e for e in entries if e["peak_memory"] is not None}
-    for dtype in dict.fromkeys(e["dtype"] for e in measured.values()):
-        chosen = [e for e in measured.values() if e["dtype"] == dtype]
+    for threads in dict.fromkeys(e["threads"] for e in entries):
+        for field, title in LIMITS.items():
+            chosen = [e for e in entries if e[field] is not None and e["threads"] == threads]
+            if chosen:
+                lines += ["", f"## {title}, {_count(threads, 'thread')}", "", *_table(chosen, partial(_value, field))]
+    measured = [e for e in entries if e["peak_memory"] is not None]
+    for dtype in dict.fromkeys(e["dtype"] for e in measured):
+        chosen = [e for e in measured if e["dtype"] == dtype]
         lines += ["", f"## Peak memory of a training step, {dtype}, MiB", "", *_table(chosen, _memory)]
     wrong = [f"- {_name(e)}, {e['contestant']}: {e['fault']}" for e in entries if e["fault"]]
     for title, notes in (("Wrong, so not timed", wrong), ("Left out", [f"- {note}" for note in report["left_out"]])):
@@ -104,6 +139,10 @@ def _speed(entry: Dict[str, Any]) -> str:
     return text if entry["ratio"] is None else f"{text} x{entry['ratio']:.2f}"
 
 
+def _value(field: str, entry: Dict[str, Any]) -> str:
+    return f"{entry[field]:.2f}"
+
+
 def _memory(entry: Dict[str, Any]) -> str:
     return _digits(entry["peak_memory"] / MIB)
 
@@ -113,3 +152,39 @@ def _digits(value: Optional[float]) -> str:
     if not value:
         return "0"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def json_file(text: str) -> Path:
+    """For argparse: where a report can be written."""
+    path = Path(text)
+    if path.suffix != ".json" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, as x.json; got {text}")
+    return path
+
+
+def read(text: str) -> Dict[str, Any]:
+    """For argparse: the report in that file."""
+    try:
+        report = json.loads(Path(text).read_text())
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text}: {error}") from None
+    if not isinstance(report, dict) or "measurements" not in report:
+        raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text} is none")
+    return report
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=merge.__doc__.splitlines()[0])
+    parser.add_argument("reports", nargs="+", type=read, metavar="FILE.json", help="of benchmarks.run, or of this")
+    parser.add_argument("--output", type=json_file, metavar="FILE.json", help="the tables go to FILE.md")
+    given = parser.parse_args(arguments)
+    try:
+        merged = merge(given.reports)
+    except ValueError as error:
+        parser.error(f"argument FILE.json: {error}")
+    print(write(merged, given.output), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,10 +9,11 @@ from typing import Any, Dict, List, Optional, Sequence
 import torch
 from tqdm import tqdm
 
-from . import report
+from . import limits, report
 from .checks import Expected, expect, find_fault
 from .contestants import PEERS, CannotRun, prepare
 from .machine import describe_machine, describe_versions, find_commit
+from .merge import too_late
 from .options import Options, parse
 from .problem import Problem, Spec, build
 from .shapes import DTYPES, MIXED, SHAPES
@@ -24,6 +25,7 @@ class Run:
 
     Attributes:
         heading: what the report begins with.
+        limits: of the machine, where it is a CPU.
         entries: a dictionary for each problem, mode, number of threads and contestant.
         left_out: what was not measured, and why, in the order in which that turned up.
     """
@@ -39,6 +41,10 @@ class Run:
             "versions": describe_versions(options.device),
             "options": {name: str(value) if name == "output" else value for name, value in options._asdict().items()},
         }
+        o = options
+        self.limits: limits.Limits = {"products": [], "streams": []}
+        if options.device == "cpu":
+            self.limits = limits.measure(o.threads, o.shapes, o.cells, o.seconds)
         self.entries: List[Dict[str, Any]] = []
         self.left_out: Dict[str, None] = {}
 
@@ -50,7 +56,7 @@ class Run:
                 progress.set_description(f"{spec.name} {spec.cell} {spec.fraction}")
                 limit = self.options.time_limit
                 if limit is not None and time.monotonic() - self.started > limit:
-                    self.left_out[f"{spec.name} {spec.cell} {spec.fraction} {_dtype(spec)}: the time was over"] = None
+                    self.left_out[too_late(_problem(spec))] = None
                     continue
                 self._measure(spec)
                 self._write()  # what there is, should the rest be interrupted
@@ -91,7 +97,7 @@ class Run:
                 faults[name] = find_fault(contestant, expected)
                 if faults[name] is None:
                     contestant.run()  # warm
-                    right[name] = contestant.run
+                    right[name] = contestant
             except CannotRun as reason:
                 self.left_out[f"{name}, {mode}, {spec.cell}, {_dtype(spec)}: {reason}"] = None
             except Exception as error:
@@ -100,11 +106,8 @@ class Run:
         used = expected.gated.updates.float().mean(1)
         entries = [
             {
-                "shape": spec.name,
+                **_problem(spec),
                 **spec.shape._asdict(),
-                "cell": spec.cell,
-                "dtype": _dtype(spec),
-                "fraction": spec.fraction,
                 "fraction_ran": used.mean().item(),
                 "fraction_of_rows_min": used.min().item(),
                 "fraction_of_rows_max": used.max().item(),
@@ -120,21 +123,24 @@ class Run:
             for name, fault in faults.items()
         ]
         report.fill_ratios(entries)
+        limits.fill(entries, self.limits)
         return entries
 
     def _write(self) -> str:
         """The files, if they are asked for, and the tables."""
-        result = {
+        so_far = {
             **self.heading,
+            "limits": self.limits,
             "seconds_in_all": time.monotonic() - self.started,
             "left_out": list(self.left_out),
             "measurements": self.entries,
         }
-        tables = report.as_markdown(result)
-        if self.options.output is not None:
-            report.write_text(self.options.output, report.as_json(result))
-            report.write_text(self.options.output.with_suffix(".md"), tables)
-        return tables
+        return report.write(so_far, self.options.output)
+
+
+def _problem(spec: Spec) -> Dict[str, Any]:
+    """What tells an entry's problem from others."""
+    return {"shape": spec.name, "cell": spec.cell, "dtype": _dtype(spec), "fraction": spec.fraction}
 
 
 def _dtype(spec: Spec) -> str:

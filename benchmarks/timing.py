@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
 
-from .contestants import prepare
+from .contestants import Contestant, prepare
 from .problem import Problem, Spec
 
 ROUNDS = 3  # at least
@@ -38,19 +38,21 @@ def time_on_cuda(function: Callable) -> float:
 TIMERS = {"cpu": time_on_cpu, "cuda": time_on_cuda}
 
 
-def time_interleaved(functions: Dict[str, Callable], seconds: float, device: str) -> Dict[str, List[float]]:
-    """Seconds of each call, by name. Round after round each function has its turn, a slot of calls or one call if that
-    is longer, so that whatever else the machine does hits all of them. It ends after ``seconds`` and ``ROUNDS`` rounds.
+def time_interleaved(contestants: Dict[str, Contestant], seconds: float, device: str) -> Dict[str, List[float]]:
+    """Seconds of each ``run``, by name. Round after round each contestant has its turn, a slot of calls or one call if
+    that is longer, so that whatever else the machine does hits all of them. It ends after ``seconds`` and ``ROUNDS``
+    rounds.
     """
-    times: Dict[str, List[float]] = {name: [] for name in functions}
-    slot = seconds / (SLOTS * max(1, len(functions)))
+    times: Dict[str, List[float]] = {name: [] for name in contestants}
+    slot = seconds / (SLOTS * max(1, len(contestants)))
     end, rounds = time.perf_counter() + seconds, 0
-    while functions and (rounds < ROUNDS or time.perf_counter() < end):
-        for name, function in functions.items():
+    while contestants and (rounds < ROUNDS or time.perf_counter() < end):
+        for name, contestant in contestants.items():
             time.sleep(PAUSE)
             stop = time.perf_counter() + slot
             while True:
-                times[name].append(TIMERS[device](function))
+                contestant.refresh()  # not timed
+                times[name].append(TIMERS[device](contestant.run))
                 if time.perf_counter() >= stop:
                     break
         rounds += 1

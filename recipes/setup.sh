@@ -5,6 +5,15 @@ _supported() {
     "$1" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' >/dev/null 2>&1
 }
 
+# Whether .venv was set up from this checkout, and nothing that is built at set-up has changed since.
+_installed() {
+    local file
+    [ "$(cat .venv/installed 2>/dev/null)" = "$PWD" ] || return 1
+    for file in setup.py skiprnn_plugin/ops/native/*.{cpp,h}; do
+        [ ! "$file" -nt .venv/installed ] || return 1
+    done
+}
+
 _setup() {
     local candidate chosen="" candidates=(python3 python3.11 python3.12)
     if [ -n "${PYTHON:-}" ]; then
@@ -31,12 +40,16 @@ _setup() {
         echo "error: .venv holds $(.venv/bin/python --version 2>&1), and this needs Python 3.11 or 3.12. Remove .venv." >&2
         return 1
     fi
-    if [ ! .venv/installed -nt setup.py ]; then
+    if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
         # The pin makes every machine run what was tested.
         .venv/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 || return 1
         .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || return 1
-        touch .venv/installed
+        if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then
+            echo "The native engine's library was not built; engine auto takes indexed." \
+                "See why: .venv/bin/python -m pip install --no-deps -v -e ." >&2
+        fi
+        echo "$PWD" >.venv/installed
     fi
     # shellcheck disable=SC1091
     source .venv/bin/activate

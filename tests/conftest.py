@@ -1,5 +1,11 @@
+import shutil
+import subprocess
+import sys
+
 import pytest
 import torch
+
+from .command_line import ROOT, run
 
 
 def pytest_addoption(parser):
@@ -20,3 +26,33 @@ def uninitialized_memory_is_nan():
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(scope="session")
+def copied_tree(tmp_path_factory):
+    """A function that copies the project as git would hand it on, without anything built, into a new folder."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+
+    def copy():
+        folder = tmp_path_factory.mktemp("tree")
+        for name in filter(None, names):
+            if (ROOT / name).exists():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, folder / name)
+        return folder
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def distributions(copied_tree, tmp_path_factory):
+    """Source distribution and the wheel built from it, with this machine's compiler."""
+    folder = tmp_path_factory.mktemp("dist")
+    process = run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder, cwd=copied_tree())
+    assert process.returncode == 0, process.stderr
+    (source,) = folder.glob("*.tar.gz")
+    process = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source)
+    assert process.returncode == 0, process.stderr
+    (wheel,) = folder.glob("*.whl")
+    return source, wheel

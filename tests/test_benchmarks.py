@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from benchmarks.checks import expect, find_fault
 from benchmarks.contestants import CannotRun, prepare
 from benchmarks.problem import Spec, build
 from benchmarks.run import main
-from benchmarks.shapes import CELLS, MIXED, SHAPES, SUITES
+from benchmarks.shapes import CELLS, MIXED, MODES, SHAPES, SUITES
 from benchmarks.timing import time_interleaved
 from skiprnn_plugin.ops import ENGINES
 from skiprnn_plugin.ops.scan import Engine
@@ -29,6 +30,12 @@ def measure(folder, *options):
     output = folder / "result.json"
     code = main([*TINY, "--no-memory", "--output", str(output), *options])
     return code, json.loads(output.read_text())
+
+
+def left_out(report, mode, dtype="float32"):
+    """Names of those that could not run; no others may be missing."""
+    notes = [note.split(", ", 3) for note in report["left_out"]]
+    return {name for name, its_mode, _, reason in notes if its_mode == mode and reason.startswith(f"{dtype}: ")}
 
 
 def by_contestant(report):
@@ -59,10 +66,10 @@ def test_command(tmp_path):
         assert (entry["shape"], entry["steps"], entry["batch"], entry["threads"]) == ("tiny-b8", 20, 8, 1)
         assert (entry["peak_memory"] is None) == (entry["mode"] == "inference")
         assert entry["ratio"] > 0 and entry["kind"] == ("engine" if entry["contestant"] in ENGINES else "peer")
-    for mode, peers in (("inference", {"torch", "onnxruntime"}), ("training", {"torch"})):
-        absent = {name for name in peers if any(note.startswith(f"{name}, {mode}") for note in report["left_out"])}
-        assert absent <= {"onnxruntime"}
-        assert {name for each, name in seen if each == mode} == {*ENGINES, *peers} - absent
+    for mode in ("inference", "training"):
+        absent = left_out(report, mode)
+        assert absent <= {"onnxruntime", "native"}
+        assert {name for each, name in seen if each == mode} == {*ENGINES, "torch", "onnxruntime"} - absent
     peak = {e["contestant"]: e["peak_memory"] for e in report["measurements"] if e["mode"] == "training"}
     assert max(peak.values()) > 0
 
@@ -78,9 +85,13 @@ def test_ratio_is_to_the_fastest_peer(tmp_path):
 def test_gpu_suite_on_a_cpu(tmp_path):
     code, report = measure(tmp_path, "--suite", "gpu", "--device", "cpu", "--fractions", "0.5")
     assert code == 0, report
-    assert {(e["dtype"], e["contestant"]) for e in report["measurements"]} == {
-        (dtype, name) for dtype in ("float32", "bfloat16") for name in (*ENGINES, "torch", "torch-packed")
-    }
+    for dtype, absent in (
+        ("float32", left_out(report, "training")),
+        ("bfloat16", left_out(report, "training", "bfloat16")),
+    ):
+        assert absent <= {"native"}
+        found = {e["contestant"] for e in report["measurements"] if e["dtype"] == dtype and e["mode"] == "training"}
+        assert found == {*ENGINES, "torch", "torch-packed"} - absent
 
 
 class Scaled(torch.autograd.Function):
@@ -171,13 +182,33 @@ def test_calibrated_gate(cell, fraction):
         assert used.mean().item() == pytest.approx(fraction, abs=0.05)
 
 
+class Recorded:
+    """A contestant that writes down what is called."""
+
+    def __init__(self, name, calls):
+        self.run, self.refresh = partial(calls.append, name), partial(calls.append, "refresh")
+
+
 def test_rounds_interleave():
     calls = []
-    functions = {name: lambda name=name: calls.append(name) for name in "ab"}
-    times = time_interleaved(functions, 0.05, "cpu")
+    times = time_interleaved({name: Recorded(name, calls) for name in "ab"}, 0.05, "cpu")
+    assert set(calls[::2]) == {"refresh"}
+    calls = calls[1::2]
     turns = [name for name, before in zip(calls, [None, *calls]) if name != before]
     assert turns == ["a", "b"] * (len(turns) // 2) and len(turns) >= 6
     assert {name: len(each) for name, each in times.items()} == {name: calls.count(name) for name in "ab"}
+
+
+@pytest.mark.parametrize("name", ["indexed", "torch"])
+@pytest.mark.parametrize("mode", MODES)
+def test_weights_change_between_training_steps(name, mode):
+    contestant = prepare(name, build(spec()), mode, 1)
+    before = {name: each.detach().clone() for name, each in contestant.parameters.items()}
+    for changes in (mode == "training", False):  # and back
+        contestant.refresh()
+        for name, parameter in contestant.parameters.items():
+            assert torch.equal(parameter, before[name]) != (changes and parameter.dim() == 2), name
+            torch.testing.assert_close(parameter.detach(), before[name], rtol=1e-6, atol=0)
 
 
 BAD = {

@@ -1,6 +1,5 @@
 """Installing and importing the plugin in all the ways that users do, each in a process of its own."""
 
-import shutil
 import sys
 
 import pytest
@@ -20,14 +19,11 @@ def trained(process):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(distributions, tmp_path_factory):
     """A folder with the plugin pip-installed into it."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(PLUGIN, source / "skiprnn_plugin", ignore=shutil.ignore_patterns("__pycache__"))
+    _, wheel = distributions
     target = tmp_path_factory.mktemp("site")
-    process = run(sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", target, source)
+    process = run(sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", target, wheel)
     assert process.returncode == 0, process.stderr
     assert (target / "skiprnn_plugin" / "py.typed").exists()
     return target

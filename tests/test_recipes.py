@@ -225,3 +225,41 @@ def test_a_set_up_that_fails_leaves_nothing_to_be_taken_for_whole(checkout):
     process = run("bash", checkout / "recipes/quickstart.sh", PYTHON=broken)
     assert process.returncode == 1
     assert not (checkout / ".venv").exists()
+
+
+def test_set_up_runs_again_where_what_it_builds_has_changed(checkout):
+    """And in another checkout that shares .venv; it says so if there is no native library after it."""
+    native = checkout / "skiprnn_plugin/ops/native"
+    for folder in (native, checkout / ".venv/bin"):
+        folder.mkdir(parents=True)
+    (checkout / ".venv/bin/activate").touch()
+    fake_python(checkout / ".venv/bin/python", 'if [ "$1 $2" = "-m pip" ]; then echo "$@" >>.venv/pip; fi')
+    files = [checkout / "setup.py", native / "skiprnn.h", native / "kernels.cpp"]
+    for file in files:
+        file.touch()
+
+    def set_age(file, seconds):
+        os.utime(file, (time.time() - seconds, time.time() - seconds))
+
+    def installs(folder=checkout):
+        process = run("bash", "-c", "source recipes/setup.sh", cwd=folder)
+        assert process.returncode == 0, process.stderr
+        log = folder / ".venv/pip"
+        installed = log.exists() and "install --quiet --disable-pip-version-check -e .[dev]" in log.read_text()
+        assert installed == ("Setting up" in process.stderr)
+        log.unlink(missing_ok=True)
+        return installed, "library was not built" in process.stderr
+
+    assert installs() == (True, True)
+    assert installs() == (False, False)
+    (native / "libskiprnn.so").touch()
+    for changed in files:
+        for file in files:
+            set_age(file, 300)
+        set_age(changed, 100)
+        set_age(checkout / ".venv/installed", 200)
+        assert installs() == (True, False)
+        assert installs() == (False, False)
+    other = shutil.copytree(checkout, checkout.parent / "other")
+    assert installs(other) == (True, False)
+    assert installs(other) == (False, False)

@@ -104,9 +104,10 @@ int skiprnn_set_level(const char *name);
 int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t transposed);
 
 /* Lays the weights out (weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih, bias_hh [G*H] of each layer, [4 * L]) in
- * `packed`, 64-byte aligned, unless `hash` is already that of these values; sets it. 1 if it packed, else 0. */
+ * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so only if
+ * they differ; sets it to 1. Returns 1 if it packed, else 0. */
 int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t transposed, float *packed,
-                 uint64_t hash[2]);
+                 uint64_t *known);
 
 int64_t skiprnn_record_size(const skiprnn_shape *shape);       /* floats of one record */
 int64_t skiprnn_records(const skiprnn_problem *problem);       /* records that are enough for all updates there can be */

@@ -1,0 +1,345 @@
+/* The C interface: chooses the kernels, packs weights, shares the work out among threads and adds their gradients up. */
+#include "skiprnn.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "layout.h"
+
+extern "C" {
+const Level *skiprnn_level_baseline();
+#ifdef SKIPRNN_X86_LEVELS
+const Level *skiprnn_level_avx2();
+const Level *skiprnn_level_avx512();
+#endif
+}
+
+namespace {
+
+/* Those that this machine can run, best first. */
+std::vector<const Level *> find_levels() {
+    std::vector<const Level *> levels;
+#ifdef SKIPRNN_X86_LEVELS
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        levels.push_back(skiprnn_level_avx512());
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) levels.push_back(skiprnn_level_avx2());
+#endif
+    levels.push_back(skiprnn_level_baseline());
+    return levels;
+}
+
+const std::vector<const Level *> &levels() {
+    static const std::vector<const Level *> found = find_levels();
+    return found;
+}
+
+std::atomic<const Level *> chosen{nullptr};
+
+const Level &level() {
+    const Level *now = chosen.load();
+    return now ? *now : *levels().front();
+}
+
+constexpr double WORTH_A_THREAD = 8e6;            /* multiply-adds, some 50 microseconds */
+constexpr int64_t CACHED = 160 * 1024;            /* floats of weights that stay in a core's own cache */
+constexpr int64_t SLOTS = 8, SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
+
+int64_t multiply_adds(const skiprnn_shape &shape) {
+    int64_t sum = 0;
+    for (int64_t l = 0; l < shape.layers; l++)
+        sum += CELLS[shape.cell].gates * shape.hidden * (shape.hidden + inputs_of(shape, l));
+    return sum;
+}
+
+/* Calls `work` with 0..count-1, each in a thread of its own. */
+void in_threads(int64_t count, const std::function<void(int64_t)> &work) {
+    std::vector<std::thread> threads;
+    for (int64_t i = 1; i < count; i++) {
+        try {
+            threads.emplace_back(work, i);
+        } catch (const std::exception &) {  // none to be had
+            work(i);
+        }
+    }
+    work(0);
+    for (std::thread &each : threads) each.join();
+}
+
+struct Split {
+    int64_t threads, slots;
+};
+
+Split split(const skiprnn_problem &problem, double updates) {
+    const double work = updates * multiply_adds(problem.shape) / WORTH_A_THREAD;
+    Split of;
+    of.threads = std::max<int64_t>(1, std::min({problem.threads, problem.batch, (int64_t)work}));
+    of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
+    of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
+    return of;
+}
+
+double all_steps(const skiprnn_problem &problem) {
+    double sum = 0;
+    for (int64_t row = 0; row < problem.batch; row++) sum += end_of(problem, row) - begin_of(problem, row);
+    return sum;
+}
+
+std::vector<int64_t> by_falling(std::vector<int64_t> sizes) {
+    std::vector<int64_t> order(sizes.size());
+    for (size_t i = 0; i < order.size(); i++) order[i] = (int64_t)i;
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return sizes[a] > sizes[b]; });
+    return order;
+}
+
+/* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with 0. */
+void pack_columns(const float *from, int64_t rows, int64_t depth, float *to) {
+    for (int64_t strip = 0; strip < strips_of(rows); strip++, to += depth * STRIP) {
+        const int64_t count = std::min(STRIP, rows - strip * STRIP);
+        for (int64_t lane = 0; lane < STRIP; lane++) {
+            const float *row = from + (strip * STRIP + lane) * depth;
+            for (int64_t k = 0; k < depth; k++) to[k * STRIP + lane] = lane < count ? row[k] : 0;
+        }
+    }
+}
+
+/* The same of `from`'s columns, of whose rows this is one gate's: k from `first` on of `depth`, padded with 0. */
+void pack_rows(const float *from, int64_t rows, int64_t columns, int64_t first, int64_t depth, float *to) {
+    for (int64_t strip = 0; strip < strips_of(columns); strip++) {
+        const int64_t count = std::min(STRIP, columns - strip * STRIP);
+        for (int64_t k = 0; k < padded(rows); k++) {
+            float *lanes = to + (strip * depth + first + k) * STRIP;
+            for (int64_t lane = 0; lane < STRIP; lane++)
+                lanes[lane] = k < rows && lane < count ? from[k * columns + strip * STRIP + lane] : 0;
+        }
+    }
+}
+
+void pack_layer(const skiprnn_shape &shape, int64_t layer, const float *const *weights, float *packed) {
+    const CellLayout &cell = CELLS[shape.cell];
+    const Packed at = packed_layer(shape, layer);
+    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer);
+    std::fill(packed, packed + at.ih, 0.0f);
+    for (int g = 0; g < cell.gates; g++) {
+        const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
+        pack_columns(weights[0] + ih * hidden * input, hidden, input, packed + at.ih + g * width * input);
+        pack_columns(weights[1] + hh * hidden * hidden, hidden, hidden, packed + at.hh + g * width * hidden);
+        for (int64_t k = 0; k < hidden; k++) {
+            packed[at.bias + g * width + k] += weights[2][ih * hidden + k];
+            packed[at.bias + (cell.hh_at + g) * width + k] += weights[3][hh * hidden + k];
+        }
+    }
+}
+
+void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, const float *const *weights, float *packed) {
+    const CellLayout &cell = CELLS[shape.cell];
+    const Packed at = transposed_layer(shape, layer);
+    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer), depth = cell.gates * width;
+    for (int g = 0; g < cell.gates; g++) {
+        const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
+        if (at.hh > 0) pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
+        pack_rows(weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + at.hh);
+    }
+}
+
+/* The weights of a layer that packing reads, in their order, and how many floats each has. */
+template <class Function>
+void each_weight(const skiprnn_shape &shape, int64_t transposed, Function function) {
+    const int64_t rows = CELLS[shape.cell].gates * shape.hidden;
+    for (int64_t l = 0; l < shape.layers; l++) {
+        if (!(transposed && l == 0 && is_wide(shape))) function(4 * l, rows * inputs_of(shape, l));
+        function(4 * l + 1, rows * shape.hidden);
+        if (transposed) continue;
+        function(4 * l + 2, rows);
+        function(4 * l + 3, rows);
+    }
+}
+
+int64_t layers_size(const skiprnn_shape &shape, int64_t transposed) {
+    int64_t size = 0;
+    for (int64_t l = 0; l < shape.layers; l++)
+        size += transposed ? transposed_layer(shape, l).size : packed_layer(shape, l).size;
+    return size;
+}
+
+int64_t totals_size(const skiprnn_problem &problem) {
+    int64_t size = padded(problem.shape.hidden) * problem.gate_count + STRIP;
+    for (int64_t l = 0; l < problem.shape.layers; l++) size += totals_layer(problem.shape, l).size;
+    return size;
+}
+
+/* From blocks of padded(H) to torch's gradients of one layer. */
+void give_layer(const skiprnn_shape &shape, int64_t layer, const float *totals, float *const *weights) {
+    const CellLayout &cell = CELLS[shape.cell];
+    const Totals at = totals_layer(shape, layer);
+    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer);
+    for (int g = 0; g < cell.gates; g++) {
+        const int64_t ih = cell.ih_order[g] * hidden, hh = cell.hh_order[g] * hidden;
+        const float *rows = totals + at.hh + g * width * width;
+        for (int64_t k = 0; k < hidden; k++)
+            std::memcpy(weights[1] + (hh + k) * hidden, rows + k * width, hidden * sizeof(float));
+        std::memcpy(weights[2] + ih, totals + at.bias + g * width, hidden * sizeof(float));
+        std::memcpy(weights[3] + hh, totals + at.bias + (cell.hh_at + g) * width, hidden * sizeof(float));
+        if (layer > 0) {
+            rows = totals + at.ih + g * width * width;
+            for (int64_t k = 0; k < hidden; k++)
+                std::memcpy(weights[0] + (ih + k) * hidden, rows + k * width, hidden * sizeof(float));
+        } else if (!is_wide(shape)) {
+            rows = totals + at.ih + g * width;
+            for (int64_t k = 0; k < hidden; k++)
+                for (int64_t d = 0; d < input; d++) weights[0][(ih + k) * input + d] = rows[d * cell.gates * width + k];
+        }
+    }
+}
+
+/* Sequences to threads so that the busiest has the least to do: each, from the longest on, to the one with the least so far. */
+std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t threads) {
+    std::vector<int64_t> sizes(problem.batch), load(threads, 0);
+    for (int64_t row = 0; row < problem.batch; row++) sizes[row] = saved.chains[2 * row + 1];
+    std::vector<std::vector<int64_t>> rows(threads);
+    for (const int64_t row : by_falling(sizes)) {
+        const int64_t least = std::min_element(load.begin(), load.end()) - load.begin();
+        rows[least].push_back(row);
+        load[least] += sizes[row] + 1;
+    }
+    return rows;
+}
+
+int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved) {
+    const Split of = split(problem, all_steps(problem));
+    std::vector<int64_t> lengths(problem.batch);
+    for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
+    const std::vector<int64_t> order = by_falling(lengths);
+    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK};
+    if (saved && saved->projected) {
+        const int64_t all = problem.batch * problem.steps;
+        in_threads(of.threads, [&](int64_t i) {
+            level().project(&problem, saved->projected, all * i / of.threads, all * (i + 1) / of.threads);
+        });
+    }
+    in_threads(of.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, of.slots); });
+    if (saved) saved->used = std::min(shared.records, saved->capacity);
+    return shared.failed;
+}
+
+int run_backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
+                 const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing) {
+    const skiprnn_shape &shape = problem.shape;
+    double updates = 0;
+    for (int64_t row = 0; row < problem.batch; row++) updates += saved.chains[2 * row + 1];
+    const Split of = split(problem, 3 * updates);
+    const std::vector<std::vector<int64_t>> rows = assign(problem, saved, of.threads);
+    const int64_t size = totals_size(problem);
+    std::vector<float> totals(size * of.threads, 0.0f);
+    std::vector<Share> shares(of.threads);
+    int64_t used = 0;
+    for (int64_t i = 0; i < of.threads; i++) {
+        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), used, totals.data() + i * size, SKIPRNN_OK};
+        for (const int64_t row : rows[i]) used += saved.chains[2 * row + 1];
+    }
+    if (outgoing.dropout_mask)
+        std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden, 0.0f);
+    in_threads(of.threads, [&](int64_t i) {
+        level().backward(&problem, packed, &saved, &incoming, &outgoing, &shares[i], of.slots);
+    });
+    for (const Share &share : shares)
+        if (share.failed) return share.failed;
+    for (int64_t i = 1; i < of.threads; i++)
+        for (int64_t k = 0; k < size; k++) totals[k] += totals[i * size + k];
+    const float *from = totals.data();
+    for (int64_t l = 0; l < shape.layers; l++) {
+        give_layer(shape, l, from, outgoing.weights + 4 * l);
+        from += totals_layer(shape, l).size;
+    }
+    for (int64_t g = 0; g < problem.gate_count; g++, from += padded(shape.hidden))
+        std::memcpy(outgoing.gate_weight + g * shape.hidden, from, shape.hidden * sizeof(float));
+    if (problem.gate_count > 0) outgoing.gate_bias[0] = from[0];
+    return SKIPRNN_OK;
+}
+
+}  // namespace
+
+#define SKIPRNN_API extern "C" __attribute__((visibility("default")))
+
+SKIPRNN_API int64_t skiprnn_abi(void) { return SKIPRNN_ABI; }
+
+SKIPRNN_API const char *skiprnn_levels(void) {
+    static const std::string names = [] {
+        std::string joined;
+        for (const Level *each : levels()) joined += (joined.empty() ? "" : ",") + std::string(each->name);
+        return joined;
+    }();
+    return names.c_str();
+}
+
+SKIPRNN_API const char *skiprnn_level(void) { return level().name; }
+
+SKIPRNN_API int skiprnn_set_level(const char *name) {
+    for (const Level *each : levels())
+        if (std::strcmp(each->name, name) == 0) {
+            chosen.store(each);
+            return 1;
+        }
+    return 0;
+}
+
+SKIPRNN_API int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t transposed) {
+    int64_t size = layers_size(*shape, transposed);
+    each_weight(*shape, transposed, [&](int64_t, int64_t count) { size += count; });
+    return size;
+}
+
+SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t transposed, float *packed,
+                             uint64_t *known) {
+    float *copy = packed + layers_size(*shape, transposed);
+    bool same = *known != 0;
+    each_weight(*shape, transposed, [&](int64_t index, int64_t count) {
+        same = same && std::memcmp(copy, weights[index], count * sizeof(float)) == 0;
+        if (!same) std::memcpy(copy, weights[index], count * sizeof(float));
+        copy += count;
+    });
+    if (same) return 0;
+    for (int64_t l = 0; l < shape->layers; l++) {
+        (transposed ? pack_transposed_layer : pack_layer)(*shape, l, weights + 4 * l, packed);
+        packed += transposed ? transposed_layer(*shape, l).size : packed_layer(*shape, l).size;
+    }
+    *known = 1;
+    return 1;
+}
+
+SKIPRNN_API int64_t skiprnn_record_size(const skiprnn_shape *shape) { return record_size(*shape); }
+
+SKIPRNN_API int64_t skiprnn_records(const skiprnn_problem *problem) {
+    return problem->batch * problem->steps + problem->threads * RECORDS_AT_ONCE;
+}
+
+SKIPRNN_API int64_t skiprnn_projected_size(const skiprnn_problem *problem) {
+    if (!is_wide(problem->shape)) return 0;
+    return problem->batch * problem->steps * CELLS[problem->shape.cell].gates * padded(problem->shape.hidden);
+}
+
+SKIPRNN_API int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved) {
+    try {
+        return run_forward(*problem, *result, saved);
+    } catch (const std::bad_alloc &) {
+        return SKIPRNN_NO_MEMORY;
+    }
+}
+
+SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *packed_transposed, const skiprnn_saved *saved,
+                                 const float *, const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing) {
+    try {
+        return run_backward(*problem, packed_transposed, *saved, *incoming, *outgoing);
+    } catch (const std::bad_alloc &) {
+        return SKIPRNN_NO_MEMORY;
+    }
+}
+
+SKIPRNN_API void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y) { level().activation(kind, n, x, y); }

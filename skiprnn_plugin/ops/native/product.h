@@ -1,0 +1,130 @@
+/* Matrix products, C = init + A B, blocked for registers.
+ *
+ * Each element of C is one accumulator to which products are added in ascending order of k, whatever the block's size: a
+ * row of C does not depend, not in a bit, on the other rows of its block.
+ */
+#ifndef SKIPRNN_PRODUCT_H
+#define SKIPRNN_PRODUCT_H
+
+#include "vector.h"
+
+namespace {
+
+/* Rows of a block, and for each number of rows the strips (of 16 columns) of one: as many accumulators as fit the registers. */
+#if defined(__AVX512F__)
+constexpr int MAX_ROWS = 8;
+constexpr int STRIPS[MAX_ROWS + 1] = {0, 8, 8, 7, 6, 4, 4, 3, 3};
+#elif defined(__AVX2__) || defined(__aarch64__)
+constexpr int MAX_ROWS = 4;
+constexpr int STRIPS[MAX_ROWS + 1] = {0, 4, 3, 2, 1};
+#else
+constexpr int MAX_ROWS = 2;
+constexpr int STRIPS[MAX_ROWS + 1] = {0, 2, 1};
+#endif
+
+/* What a product reads and writes. */
+struct Product {
+    const float *a;         /* A[i][k] at a[i * a_row + k * a_step] */
+    int64_t a_row, a_step;
+    const float *b;         /* B[k][16 s + lane] at b[s * b_strip + k * b_step + lane] */
+    int64_t b_strip, b_step;
+    const float *init;      /* init[i][16 s + lane] at init[i * init_row + 16 s + lane]; may be c; NULL: 0 */
+    int64_t init_row;
+    float *c;               /* C[i][16 s + lane] at c[i * c_row + 16 s + lane] */
+    int64_t c_row;
+};
+
+/* `A_STEP`, `B_STEP`: a_step and b_step where they are known when compiling, else 0. In registers, not in V: compilers keep
+ * arrays of those in memory where they take several registers. */
+template <int ROWS, int COLUMNS, int A_STEP, int B_STEP>
+void block(const Product &of, int64_t row, int64_t strip, int64_t depth) {
+    constexpr int ACROSS = COLUMNS * PARTS;
+    Floats sum[ROWS][ACROSS];
+    const float *a = of.a + row * of.a_row, *b = of.b + strip * of.b_strip;
+    const int64_t a_row = A_STEP == 1 ? of.a_row : 1, a_step = A_STEP ? A_STEP : of.a_step;
+    const int64_t b_strip = B_STEP == LANES ? of.b_strip : LANES, b_step = B_STEP ? B_STEP : of.b_step;
+    const float *init = of.init ? of.init + row * of.init_row + strip * LANES : nullptr;
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < ACROSS; j++) sum[i][j] = init ? load_part(init + i * of.init_row + j * WIDTH) : all(0);
+    for (int64_t k = 0; k < depth; k++) {
+        Floats factor[ACROSS];
+#pragma GCC unroll 16
+        for (int j = 0; j < ACROSS; j++) factor[j] = load_part(b + j / PARTS * b_strip + j % PARTS * WIDTH);
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+            const Floats value = all(a[i * a_row]);
+#pragma GCC unroll 16
+            for (int j = 0; j < ACROSS; j++) sum[i][j] = multiply_add(value, factor[j], sum[i][j]);
+        }
+        a += a_step;
+        b += b_step;
+    }
+    float *c = of.c + row * of.c_row + strip * LANES;
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 16
+        for (int j = 0; j < ACROSS; j++) store_part(c + i * of.c_row + j * WIDTH, sum[i][j]);
+}
+
+typedef void (*Block)(const Product &, int64_t, int64_t, int64_t);
+
+template <int A_STEP, int B_STEP, int ROWS, int COLUMNS>
+Block choose_block(int64_t rows, int64_t columns) {
+    if (rows == ROWS && columns == COLUMNS) return block<ROWS, COLUMNS, A_STEP, B_STEP>;
+    if constexpr (COLUMNS > 1) {
+        if (rows == ROWS) return choose_block<A_STEP, B_STEP, ROWS, COLUMNS - 1>(rows, columns);
+    }
+    if constexpr (ROWS > 1) return choose_block<A_STEP, B_STEP, ROWS - 1, STRIPS[ROWS - 1]>(rows, columns);
+    return nullptr;
+}
+
+template <int A_STEP, int B_STEP>
+struct Blocks {
+    Block of[MAX_ROWS + 1][9];
+    Blocks() {
+        for (int rows = 1; rows <= MAX_ROWS; rows++)
+            for (int columns = 1; columns <= STRIPS[rows]; columns++)
+                of[rows][columns] = choose_block<A_STEP, B_STEP, MAX_ROWS, STRIPS[MAX_ROWS]>(rows, columns);
+    }
+};
+
+template <int A_STEP, int B_STEP>
+void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth) {
+    static const Blocks<A_STEP, B_STEP> blocks;
+    // B's strips outside, so that those of a wide matrix are fetched once for all rows
+    const int64_t width = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS];
+    for (int64_t strip = 0; strip < strips; strip += width)
+        for (int64_t row = 0; row < rows; row += MAX_ROWS) {
+            const int64_t height = rows - row < MAX_ROWS ? rows - row : MAX_ROWS;
+            for (int64_t at = strip; at < strip + width && at < strips; at += STRIPS[height]) {
+                int64_t columns = strip + width < strips ? strip + width - at : strips - at;
+                columns = columns < STRIPS[height] ? columns : STRIPS[height];
+                blocks.of[height][columns](of, row, at, depth);
+            }
+        }
+}
+
+/* A by rows, B in packed strips. */
+inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_strip, const float *init, int64_t init_row,
+                     float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
+    const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
+    for (int64_t k = 0; k == 0 || k < depth; k += most) {
+        const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row};
+        multiply_with<1, LANES>(of, rows, strips, depth - k < most ? depth - k : most);
+        init = c;
+        init_row = c_row;
+    }
+}
+
+/* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. */
+inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows,
+                      int64_t strips, int64_t depth) {
+    const Product of = {a, 1, a_row, b, LANES, b_row, c, c_row, c, c_row};
+    multiply_with<0, 0>(of, rows, strips, depth);
+}
+
+}  // namespace
+
+#endif

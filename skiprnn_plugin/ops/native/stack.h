@@ -1,0 +1,229 @@
+/* The stack of layers: candidate states of several sequences, each at its own step; and the gate's arithmetic. */
+#ifndef SKIPRNN_STACK_H
+#define SKIPRNN_STACK_H
+
+#include <stdlib.h>
+
+#include "cells.h"
+#include "product.h"
+
+namespace {
+
+/* Memory of one scan in one thread, all 0 at first, 64-byte aligned, freed together. */
+class Memory {
+public:
+    bool failed = false;
+
+    float *take(int64_t floats) { return (float *)bytes(floats * (int64_t)sizeof(float)); }
+
+    template <class T>
+    T *take_of(int64_t count) {
+        return (T *)bytes(count * (int64_t)sizeof(T));
+    }
+
+    ~Memory() {
+        while (last) {
+            void *before = *(void **)last;
+            free(last);
+            last = before;
+        }
+    }
+
+private:
+    void *last = nullptr;
+
+    void *bytes(int64_t size) {
+        const int64_t header = 64;  // where the block before is kept
+        size = (size + 2 * header - 1) / header * header + header;
+        void *block = nullptr;
+        if (posix_memalign(&block, header, (size_t)size) != 0) {
+            failed = true;
+            return nullptr;
+        }
+        memset(block, 0, (size_t)size);
+        *(void **)block = last;
+        last = block;
+        return (char *)block + header;
+    }
+};
+
+/* One layer: its packed weights, and the states of the sequences at work: by slot, one for each sequence, or by place. */
+struct Layer {
+    const float *bias, *ih, *hh;
+    int64_t input, ih_strip, hh_strip;
+    float *h, *c;          /* the states that are held, by slot, each [width]; c NULL without one */
+    float *u;              /* U h of these, [hh_first][width]; NULL where it goes straight into the sums */
+    float *new_h, *new_c;  /* candidates, by place, each [width]; h and c themselves if these are to be overwritten */
+    float *kept;           /* what `combine` keeps, by place, [kept][width] */
+    float *read;           /* what the layer read, by place, if that is the layer below through a mask, [width] */
+    float *reset_h;        /* r h, by place, where the cell has that, [width] */
+};
+
+/* Where a candidate is wanted: of which sequence, when, and in which slot its state is. */
+struct Place {
+    int64_t row, time, slot;
+};
+
+struct Stack {
+    const skiprnn_problem &problem;
+    const CellLayout &cell;
+    const int64_t hidden, width, strips, slots, places, kept_row, u_row;
+    Layer *layers;
+    float *x;               /* of the places [places][D] */
+    const float *projected; /* W x + b of all steps [B, T, gates * width]; NULL: made here */
+    float *gate_weight;     /* [gate_count][width] */
+    float *logits;          /* [padded(places)] */
+    Memory memory;
+
+    /* For so many sequences at a time. Where `separate_places` is 0, candidates overwrite the states that they come from. */
+    Stack(const skiprnn_problem &p, const float *projected, int64_t slots, int64_t separate_places)
+        : problem(p), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)), strips(strips_of(hidden)),
+          slots(slots), places(separate_places ? separate_places : slots), kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
+        layers = memory.take_of<Layer>(p.shape.layers);
+        x = memory.take(places * p.shape.input);
+        gate_weight = memory.take(p.gate_count * width);
+        logits = memory.take(padded(places));
+        if (memory.failed) return;
+        const float *packed = p.packed;
+        for (int64_t l = 0; l < p.shape.layers; l++) {
+            Layer &layer = layers[l];
+            const Packed at = packed_layer(p.shape, l);
+            layer.bias = packed + at.bias;
+            layer.ih = packed + at.ih;
+            layer.hh = packed + at.hh;
+            packed += at.size;
+            layer.input = inputs_of(p.shape, l);
+            layer.ih_strip = layer.input * STRIP;
+            layer.hh_strip = hidden * STRIP;
+            layer.h = layer.new_h = memory.take(slots * width);
+            layer.c = layer.new_c = cell.has_c ? memory.take(slots * width) : nullptr;
+            layer.u = nullptr;
+            if (separate_places) {
+                layer.new_h = memory.take(places * width);
+                layer.new_c = cell.has_c ? memory.take(places * width) : nullptr;
+                layer.u = memory.take(slots * u_row);
+            }
+            layer.kept = memory.take(places * kept_row);
+            layer.read = l > 0 && p.dropout_mask ? memory.take(places * width) : nullptr;
+            layer.reset_h = p.shape.cell == SKIPRNN_GRU_RESET_BEFORE ? memory.take(places * width) : nullptr;
+        }
+        for (int64_t i = 0; i < p.gate_count && !memory.failed; i++)
+            memcpy(gate_weight + i * width, p.gate_weight + i * hidden, hidden * sizeof(float));
+    }
+
+    const float *mask(int64_t layer, int64_t row) const {
+        return problem.dropout_mask + ((layer - 1) * problem.batch + row) * hidden;
+    }
+
+    /* U h of the slots' states. */
+    void recur(int64_t count) {
+        for (int64_t l = 0; l < problem.shape.layers; l++)
+            multiply(layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
+                     cell.hh_first * strips, hidden);
+    }
+
+    /* Candidates of `count` places. Without `u`, place i is slot i. */
+    template <int CELL, bool KEEP>
+    void candidates(int64_t count, const Place *places) {
+        for (int64_t l = 0; l < problem.shape.layers; l++) {
+            Layer &layer = layers[l];
+            project(l, count, places);
+            if (!layer.u)
+                multiply(layer.h, width, layer.hh, layer.hh_strip, layer.kept + cell.hh_at * width, kept_row,
+                         layer.kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden);
+            const auto u = [&](int64_t i) { return layer.u ? layer.u + places[i].slot * u_row : nullptr; };
+            const auto slot = [&](int64_t i) { return (layer.u ? places[i].slot : i) * width; };
+            if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
+                for (int64_t i = 0; i < count; i++)
+                    reset(width, layer.kept + i * kept_row, u(i), layer.h + slot(i), layer.reset_h + i * width);
+                float *n = layer.kept + 2 * width;
+                multiply(layer.reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
+                         count, strips, hidden);
+            }
+            for (int64_t i = 0; i < count; i++)
+                combine<CELL, KEEP>(width, layer.kept + i * kept_row, u(i), layer.h + slot(i),
+                                    layer.c ? layer.c + slot(i) : nullptr, layer.new_h + i * width,
+                                    layer.c ? layer.new_c + i * width : nullptr);
+        }
+    }
+
+    /* What layer `l` read at the places, by rows, and how far they are apart. */
+    const float *input_of(int64_t l, int64_t &row) const {
+        row = l == 0 ? problem.shape.input : width;
+        return l == 0 ? x : layers[l].read ? layers[l].read : layers[l - 1].new_h;
+    }
+
+    /* p of the places' candidates. */
+    void probabilities(int64_t count, float *p) {
+        for (int64_t i = 0; i < count; i++) {
+            V sum = fill(0);
+            for (int64_t g = 0; g < problem.gate_count; g++)
+                sum = dot(width, gate_weight + g * width, gate_input(g) + i * width, sum);
+            logits[i] = total(sum) + problem.gate_bias[0];
+        }
+        for (int64_t i = 0; i < count; i += LANES) {
+            float several[LANES];
+            store(several, sigmoid(load(logits + i)));
+            for (int64_t j = 0; j < LANES && i + j < count; j++) p[i + j] = several[j];
+        }
+    }
+
+    const float *gate_input(int64_t g) const {
+        const Layer &layer = layers[problem.gate_layers[g]];
+        return cell.has_c ? layer.new_c : layer.new_h;
+    }
+
+private:
+    void project(int64_t l, int64_t count, const Place *places) {
+        const Layer &layer = layers[l];
+        const int64_t size = cell.gates * width;
+        for (int64_t i = 0; i < count; i++)  // blocks that no W x goes to
+            for (int64_t at = size; at < cell.sums * width; at += LANES)
+                store(layer.kept + i * kept_row + at, load(layer.bias + at));
+        if (l == 0 && projected) {
+            for (int64_t i = 0; i < count; i++)
+                memcpy(layer.kept + i * kept_row, projected + (places[i].row * problem.steps + places[i].time) * size,
+                       size * sizeof(float));
+            return;
+        }
+        if (l == 0) {
+            for (int64_t i = 0; i < count; i++)
+                memcpy(x + i * layer.input,
+                       problem.x + places[i].row * problem.x_batch_stride + places[i].time * problem.x_step_stride,
+                       layer.input * sizeof(float));
+        } else if (layer.read) {
+            for (int64_t i = 0; i < count; i++) {
+                const float *from = layers[l - 1].new_h + i * width, *factor = mask(l, places[i].row);
+                for (int64_t k = 0; k < hidden; k++) layer.read[i * width + k] = from[k] * factor[k];
+            }
+        }
+        int64_t row;
+        const float *input = input_of(l, row);
+        multiply(input, row, layer.ih, layer.ih_strip, layer.bias, 0, layer.kept, kept_row, count, cell.gates * strips,
+                 layer.input);
+    }
+};
+
+/* v of a step. */
+inline float before_rounding(float p, float acc) { return acc + (p <= 1 - acc ? p : 1 - acc); }
+
+/* The first update of a sequence from step `t` on, `end` if there is none; `acc` becomes what the skipped steps add up to. */
+inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc) {
+    const bool gated = problem.gate_count > 0;
+    const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;
+    const float *noise = problem.noise ? problem.noise + row * problem.steps : nullptr;
+    for (; t < end; t++) {
+        const float v = gated ? before_rounding(p, acc) : acc;
+        if (schedule ? schedule[t] != 0 : v > (noise ? noise[t] : problem.threshold)) return t;
+        acc = v;
+    }
+    return end;
+}
+
+inline const Record &record_at(const skiprnn_saved &saved, const skiprnn_shape &shape, int64_t index) {
+    return *(const Record *)(saved.records + index * record_size(shape));
+}
+
+}  // namespace
+
+#endif

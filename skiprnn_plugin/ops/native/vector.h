@@ -1,0 +1,186 @@
+/* V: 16 floats in as many registers as the instruction set needs, and the functions of them that a recurrent cell takes.
+ *
+ * Everything is elementwise but `total`, so results do not depend on the registers' width. Nothing here may be compiled with
+ * -ffast-math, which would take the rounding by a large number out of `Exponential`.
+ */
+#ifndef SKIPRNN_VECTOR_H
+#define SKIPRNN_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace {
+
+constexpr int LANES = 16;
+
+#if defined(__AVX512F__)
+constexpr int PARTS = 1;
+#elif defined(__AVX2__)
+constexpr int PARTS = 2;
+#else
+constexpr int PARTS = 4;
+#endif
+
+constexpr int WIDTH = LANES / PARTS;
+typedef float Floats __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t Integers __attribute__((vector_size(4 * WIDTH)));
+
+struct V {
+    Floats part[PARTS];
+};
+
+#define SKIPRNN_EACH_PART _Pragma("GCC unroll 4") for (int i = 0; i < PARTS; i++)
+
+inline Floats load_part(const float *from) {
+    Floats part;
+    memcpy(&part, from, sizeof part);
+    return part;
+}
+
+inline void store_part(float *to, Floats part) { memcpy(to, &part, sizeof part); }
+
+inline Floats all(float value) { return value - Floats{}; }  // + would turn -0 into 0
+
+inline V load(const float *from) {
+    V v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+inline void store(float *to, V v) { memcpy(to, &v, sizeof v); }
+
+inline V fill(float value) {
+    V v;
+    SKIPRNN_EACH_PART v.part[i] = all(value);
+    return v;
+}
+
+inline V operator+(V a, V b) {
+    SKIPRNN_EACH_PART a.part[i] += b.part[i];
+    return a;
+}
+
+inline V operator-(V a, V b) {
+    SKIPRNN_EACH_PART a.part[i] -= b.part[i];
+    return a;
+}
+
+inline V operator*(V a, V b) {
+    SKIPRNN_EACH_PART a.part[i] *= b.part[i];
+    return a;
+}
+
+inline V operator/(V a, V b) {
+    SKIPRNN_EACH_PART a.part[i] /= b.part[i];
+    return a;
+}
+
+/* a b + c, rounded once where the instruction set can. */
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+    return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
+inline V multiply_add(V a, V b, V c) {
+    SKIPRNN_EACH_PART c.part[i] = multiply_add(a.part[i], b.part[i], c.part[i]);
+    return c;
+}
+
+/* Sum of the 16, always in this order. */
+inline float total(V v) {
+    float lanes[LANES];
+    store(lanes, v);
+    for (int size = LANES / 2; size > 0; size /= 2)
+        for (int i = 0; i < size; i++) lanes[i] += lanes[i + size];
+    return lanes[0];
+}
+
+/* Of one register. All keep NaN: a comparison with it is false, and the second value is then taken. */
+inline Floats choose(Integers which, Floats yes, Floats no) {
+    return (Floats)((which & (Integers)yes) | (~which & (Integers)no));
+}
+
+inline Floats absolute(Floats x) { return (Floats)((Integers)x & 0x7fffffff); }
+
+inline Floats at_least(Floats x, float limit) {
+    const Floats limits = all(limit);
+#if defined(__AVX512F__)
+    return (Floats)_mm512_max_ps((__m512)limits, (__m512)x);  // the second, if one is NaN
+#else
+    return choose(x < limits, limits, x);
+#endif
+}
+
+/* exp(y) = 2^n (1 + rest), |rest| < 0.42, with a relative error of rest below 2e-7, for -150 < y / log 2 <= 0. */
+struct Exponential {
+    Floats n, rest;
+
+    explicit Exponential(Floats y) {
+#if defined(__AVX512F__)
+        n = (Floats)_mm512_roundscale_ps((__m512)(y * 1.44269504f), 0);
+#else
+        const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+        n = multiply_add(y, all(1.44269504f), all(shift)) - shift;
+#endif
+        // log 2 in two parts, the first of so few digits that n times it is exact
+        Floats r = multiply_add(n, all(-0.693359375f), y);
+        r = multiply_add(n, all(2.12194440e-4f), r);
+        // exp(r) - 1 = r + r^2 (a polynomial that makes the largest relative error 1.4e-8)
+        Floats sum = all(0.0013946450781077147f);
+        sum = multiply_add(sum, r, all(0.008366583846509457f));
+        sum = multiply_add(sum, r, all(0.04166628047823906f));
+        sum = multiply_add(sum, r, all(0.1666654348373413f));
+        sum = multiply_add(sum, r, all(0.5f));
+        rest = multiply_add(sum * r, r, r);
+    }
+
+    /* 2^n x, which may be denormal. */
+    Floats scale(Floats x) const {
+#if defined(__AVX512F__)
+        return (Floats)_mm512_scalef_ps((__m512)x, (__m512)n);
+#else
+        const Integers whole = (Integers)(n + 12582912.0f) - (Integers)all(12582912.0f);
+        const Integers half = whole >> 1;  // in two factors, as 2^n may be denormal
+        return x * (Floats)((half + 127) << 23) * (Floats)((whole - half + 127) << 23);
+#endif
+    }
+};
+
+/* 1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow; down to the smallest denormal number. */
+inline V sigmoid(V x) {
+    SKIPRNN_EACH_PART {
+        const Floats value = x.part[i];
+        const Exponential of(at_least((Floats)((Integers)value | INT32_MIN), -104.0f));
+        const Floats e = of.scale(1.0f + of.rest);
+        x.part[i] = choose((Integers)value >> 31, e, all(1.0f)) / (1.0f + e);
+    }
+    return x;
+}
+
+/* tanh(x) = -s / (2 + s) with s = exp(-2 |x|) - 1, the sign put back. */
+inline V tanh(V x) {
+    SKIPRNN_EACH_PART {
+        const Floats value = x.part[i];
+        const Exponential of(at_least(-2.0f * absolute(value), -80.0f));
+        const Floats scale = of.scale(all(1.0f)), s = multiply_add(scale, of.rest, scale - 1.0f);
+        x.part[i] = (Floats)((Integers)absolute(s / (2.0f + s)) | ((Integers)value & INT32_MIN));
+    }
+    return x;
+}
+
+}  // namespace
+
+#endif
