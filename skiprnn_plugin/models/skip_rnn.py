@@ -51,7 +51,9 @@ class SkipRNNConfig(FairseqDataclass):
     )
     layer_norm: bool = field(default=False, metadata={"help": "layer norm of each gate"})
     init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
-    engine: str = field(default="auto", metadata={"help": "what runs the recurrence: auto, indexed or reference"})
+    engine: str = field(
+        default="auto", metadata={"help": "what runs the recurrence: auto, native, indexed or reference"}
+    )
 
 
 class SkipRNNOutput(NamedTuple):

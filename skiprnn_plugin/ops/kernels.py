@@ -6,6 +6,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from . import reference
 from .autograd import KERNELS, Scan
@@ -34,7 +36,8 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
     operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
     keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*operands, *weights))
     with torch.autocast(x.device.type, enabled=False) if autocast else nullcontext():
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or type(x) not in (Tensor, Parameter):
+            # those who look at operations, or put others in place of tensors, as tracing does, see this one
             output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
             c = c if cell.has_c else None
         elif keep or forward_ad._current_level >= 0:  # of which torch then says that there is none

@@ -41,7 +41,7 @@ def scan_op(
 
 @scan_op.register_fake
 def _(*arguments):
-    operands, options, (engine, keep) = Operands(*arguments[:8]), Options(*arguments[9:17]), arguments[17:]
+    operands, options, (engine, keep) = Operands(*arguments[:SIZE]), Options(*arguments[SIZE + 1 : -2]), arguments[-2:]
     x, h, c, p, acc = operands[:5]
     batch, steps, hidden = *x.shape[:2], h.shape[-1]
     results = [h.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden))]

@@ -83,7 +83,7 @@ def skip_scan(
         recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
             RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
         last_only: return the last output alone.
-        engine: a key of ``ENGINES``, or ``auto``.
+        engine: a key of ``ENGINES``, or ``auto`` for the fastest that can do what is asked, which it logs.
 
     Returns:
         output: the top layer's hidden state after every step, [B, T, H] (0 at padding); with ``last_only`` after the
@@ -93,8 +93,8 @@ def skip_scan(
             ``p``; carries the gate's straight-through gradient.
 
     Raises:
-        ValueError: an argument of the wrong shape, type or value (the message names it), or an engine that cannot do
-            layer norm, zoneout or recurrent dropout is asked to.
+        ValueError: an argument of the wrong shape, type, device or value (the message names it), or an engine that
+            cannot do what it is asked to: layer norm, zoneout and recurrent dropout, or x as it is.
     """
     cell_type = _choose(CELLS, "cell", cell)
     _check_input(x, weights, cell_type)

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from skiprnn_plugin.ops import CELLS, ENGINES, by_update, scan
 
@@ -261,6 +263,20 @@ def test_compiled_equals_eager_and_new_lengths_do_not_recompile(cell, engine):
             torch.testing.assert_close(compiled(x, lengths), expected, rtol=0, atol=0)
         frames.append(counter.frame_count)
     assert frames[1:] == frames[1:2] * 3, frames
+
+
+@every_other
+@every_cell
+@pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
+def test_fake_tensors_have_the_shapes_of_real_ones(cell, engine, grad):
+    problem = Problem(cell, dtype=dtype_of(engine))
+    expected = problem.run(engine)
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode, torch.set_grad_enabled(grad):
+        tensors = {name: mode.from_tensor(value, static_shapes=True) for name, value in problem.tensors.items()}
+        output, state, updates = problem.run(engine, tensors)
+    for got, value in zip((output, *state, updates), (expected[0], *expected[1], expected[2])):
+        assert (got is None) == (value is None)
+        assert value is None or (got.shape, got.dtype, got.requires_grad) == (value.shape, value.dtype, grad)
 
 
 def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog, monkeypatch):
