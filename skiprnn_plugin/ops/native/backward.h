@@ -46,7 +46,7 @@ public:
             layer.dh = memory.take(rows * width);
             layer.dc = cell.has_c ? memory.take(rows * width) : nullptr;
             layer.input_row = l > 0 ? width : wide ? 0 : problem.shape.input;
-            layer.d_sums = memory.take((PENDING + rows) * cell.sums * width);
+            layer.d_sums = memory.take((PENDING + rows) * kept_row);
             layer.input = memory.take((PENDING + rows) * layer.input_row);
             layer.h = memory.take((PENDING + rows) * width);
             layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take((PENDING + rows) * width) : nullptr;
@@ -90,7 +90,8 @@ private:
         float *total_bias, *total_ih, *total_hh;
         float *dh, *dc; /* of the state, by slot */
         int64_t input_row;
-        float *d_sums, *input, *h, *reset_h; /* updates whose part of the weights' gradients is still to be added */
+        float *d_sums, *input, *h, *reset_h; /* of updates whose part of the weights' gradients is still to be added */
+        float *kept;                         /* the stack's own, while its candidates' are made in d_sums */
     };
 
     const skiprnn_problem &problem;
@@ -208,10 +209,13 @@ private:
         for (int64_t i = 0; i < active; i++)
             if (slots[i].follows) places[count++] = {slots[i].row, slots[i].end, i};
         if (count == 0) return;
+        for (int64_t l = 0; l < layers; l++) own[l].kept = stack.layers[l].kept;
+        for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].d_sums + pending * kept_row;
         stack.template candidates<CELL, true>(count, places);
         if (problem.gate_count > 0)
             for (int64_t n = 0; n < count; n++) pass_gate(n);
         for (int64_t l = layers - 1; l >= 0; l--) pass_layer(l, count);
+        for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].kept;
         pending += count;
         if (pending >= PENDING) flush();
     }
@@ -251,7 +255,7 @@ private:
     void pass_layer(int64_t l, int64_t count) {
         const Layer &layer = stack.layers[l];
         Own &mine = own[l];
-        const int64_t depth = cell.gates * width, sums = cell.sums * width;
+        const int64_t depth = cell.gates * width;
         int64_t from_row;
         const float *from = stack.input_of(l, from_row);
         for (int64_t n = 0; n < count; n++) {
@@ -274,10 +278,7 @@ private:
             memcpy(product + n * width, dh(l, places[n].slot), width * sizeof(float));
         multiply(layer.kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count, strips,
                  cell.hh_first * width);
-        for (int64_t n = 0; n < count; n++) {
-            memcpy(dh(l, places[n].slot), product + n * width, width * sizeof(float));
-            memcpy(mine.d_sums + (pending + n) * sums, layer.kept + n * kept_row, sums * sizeof(float));
-        }
+        for (int64_t n = 0; n < count; n++) memcpy(dh(l, places[n].slot), product + n * width, width * sizeof(float));
         if (l > 0) {
             multiply(layer.kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips, depth);
             for (int64_t n = 0; n < count; n++) pass_down(l, n);
@@ -353,20 +354,20 @@ private:
 
     /* Adds what is pending to the weights' gradients. */
     void flush() {
-        const int64_t depth = cell.gates * width, sums = cell.sums * width;
+        const int64_t depth = cell.gates * width;
         for (int64_t l = 0; l < layers && pending > 0; l++) {
             Own &mine = own[l];
-            for (int64_t n = 0; n < pending; n++) add(sums, mine.d_sums + n * sums, mine.total_bias);
+            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, mine.total_bias);
             const float *d_recurrent = mine.d_sums + cell.hh_at * width;
             const int64_t first = cell.hh_first * width;
-            add_outer(d_recurrent, sums, mine.h, width, mine.total_hh, width, first, strips, pending);
+            add_outer(d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
-                add_outer(d_recurrent + first, sums, mine.reset_h, width, mine.total_hh + first * width, width, depth - first,
+                add_outer(d_recurrent + first, kept_row, mine.reset_h, width, mine.total_hh + first * width, width, depth - first,
                           strips, pending);
             if (l > 0)
-                add_outer(mine.d_sums, sums, mine.input, width, mine.total_ih, width, depth, strips, pending);
+                add_outer(mine.d_sums, kept_row, mine.input, width, mine.total_ih, width, depth, strips, pending);
             else if (!wide)
-                add_outer(mine.input, mine.input_row, mine.d_sums, sums, mine.total_ih, depth, mine.input_row,
+                add_outer(mine.input, mine.input_row, mine.d_sums, kept_row, mine.total_ih, depth, mine.input_row,
                           cell.gates * strips, pending);
         }
         pending = 0;
