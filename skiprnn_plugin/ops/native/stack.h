@@ -70,7 +70,8 @@ struct Stack {
     const int64_t hidden, width, strips, slots, places, kept_row, u_row;
     Layer *layers;
     float *x;               /* of the places [places][D] */
-    const float *projected; /* W x + b of all steps [B, T, gates * width]; NULL: made here */
+    const float *projected; /* W x + b of all steps [B, T, gates * width]; or NULL */
+    const float **ready = nullptr; /* W x + b of each place; neither: made here */
     float *gate_weight;     /* [gate_count][width] */
     float *logits;          /* [padded(places)] */
     Memory memory;
@@ -180,9 +181,10 @@ private:
         for (int64_t i = 0; i < count; i++)  // blocks that no W x goes to
             for (int64_t at = size; at < cell.sums * width; at += LANES)
                 store(layer.kept + i * kept_row + at, load(layer.bias + at));
-        if (l == 0 && projected) {
+        if (l == 0 && (projected || ready)) {
             for (int64_t i = 0; i < count; i++)
-                memcpy(layer.kept + i * kept_row, projected + (places[i].row * problem.steps + places[i].time) * size,
+                memcpy(layer.kept + i * kept_row,
+                       ready ? ready[i] : projected + (places[i].row * problem.steps + places[i].time) * size,
                        size * sizeof(float));
             return;
         }
