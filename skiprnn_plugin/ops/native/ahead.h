@@ -17,11 +17,11 @@ public:
 
     explicit Ahead(Stack &stack) : stack(stack), problem(stack.problem), size(stack.cell.gates * stack.width) {
         if (!is_wide(problem.shape) || stack.projected) return;
-        rows = stack.memory.take(stack.slots * MOST * size);
-        fresh = stack.memory.take(stack.slots * MOST * size);
-        x = stack.memory.take(stack.slots * MOST * problem.shape.input);
-        guesses = stack.memory.take_of<Guess>(stack.slots);
-        stack.ready = stack.memory.take_of<const float *>(stack.slots);
+        rows = stack.memory.take(stack.states * MOST * size);
+        fresh = stack.memory.take(stack.states * MOST * size);
+        x = stack.memory.take(stack.states * MOST * problem.shape.input);
+        guesses = stack.memory.take_of<Guess>(stack.states);
+        stack.ready = stack.memory.take_of<const float *>(stack.states);
     }
 
     bool on() const { return rows != nullptr; }
@@ -89,8 +89,7 @@ private:
         int64_t time = slot.time;
         for (of.count = of.next = 0; of.count < of.depth && of.count < most && time < slot.end; of.count++) {
             of.times[of.count] = time;
-            memcpy(x + (first + of.count) * problem.shape.input,
-                   problem.x + slot.row * problem.x_batch_stride + time * problem.x_step_stride,
+            memcpy(x + (first + of.count) * problem.shape.input, stack.x_at(slot.row, time),
                    problem.shape.input * sizeof(float));
             float acc = 0;
             time = next_update(problem, slot.row, time + 1, slot.end, slot.p, acc);

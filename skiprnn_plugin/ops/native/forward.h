@@ -24,12 +24,12 @@ public:
             return;
         }
         int64_t active = 0;
-        while (active < stack.slots && admit(active)) active++;
+        while (active < stack.states && admit(active)) active++;
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) places[i] = {slots[i].row, slots[i].time, i};
             ahead.prepare(active, slots);
-            stack.template candidates<CELL, false>(active, places);
-            if (problem.gate_count > 0) stack.probabilities(active, p);
+            stack.template candidates<CELL, false>(0, active, places);
+            if (problem.gate_count > 0) stack.probabilities(0, active, p);
             for (int64_t i = active - 1; i >= 0; i--) {
                 if (problem.gate_count > 0) slots[i].p = p[i];
                 if (advance(i) || admit(i)) continue;
