@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr int64_t PENDING = 64; /* rows that are worth a sum of outer products */
+constexpr int64_t PENDING = 256; /* rows of a sum of outer products: many, as it fetches all of the weights' gradients */
 constexpr int64_t AT_ONCE = 8;  /* rows that are worth a product with the weights */
 
 template <int CELL>
@@ -25,6 +25,10 @@ public:
           stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
           strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
           learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
+        enough = count < PENDING ? count : PENDING;
+        const int64_t room = enough + most;
         Memory &memory = stack.memory;
         slots = memory.take_of<Slot>(rows);
         states = memory.take_of<State>(most);
@@ -50,10 +54,10 @@ public:
             layer.dh = memory.take(rows * width);
             layer.dc = cell.has_c ? memory.take(rows * width) : nullptr;
             layer.input_row = l == 0 && narrow ? problem.shape.input : padded(stack.layers[l].input);
-            layer.d_sums = memory.take((PENDING + most) * kept_row);
-            layer.input = memory.take((PENDING + most) * layer.input_row);
-            layer.h = memory.take((PENDING + most) * width);
-            layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take((PENDING + most) * width) : nullptr;
+            layer.d_sums = memory.take(room * kept_row);
+            layer.input = memory.take(room * layer.input_row);
+            layer.h = memory.take(room * width);
+            layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
         }
         total_gate_weight = totals;
         total_gate_bias = totals + problem.gate_count * width;
@@ -72,7 +76,7 @@ public:
             read_updates(active);
             for (int64_t j = 0; j < window; j++) pass_states(active, j);
             pending += placed;
-            if (pending >= PENDING) flush();
+            if (pending >= enough) flush();
             for (int64_t i = active - 1; i >= 0; i--) {
                 if (!slots[i].done) continue;
                 finish(i);
@@ -127,7 +131,7 @@ private:
     float *values, *p, *product;
     Own *own;
     float *total_gate_weight, *total_gate_bias;
-    int64_t begun = 0, placed = 0, pending = 0;
+    int64_t enough, begun = 0, placed = 0, pending = 0;
 
     float *dh(int64_t l, int64_t slot) { return own[l].dh + slot * width; }
     float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
