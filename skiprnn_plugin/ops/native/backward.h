@@ -1,8 +1,9 @@
 /* The backward: each slot runs one sequence from its last update to its first. The equations are at the head of
  * by_update_backward.py.
  *
- * A round of a slot stands at one held state, S. It takes the update that S led to, then the steps skipped before it, from
- * the last to the first: what they would have read is computed from S. All of them share U h.
+ * The states that a sequence held are known, so what was computed from them is computed anew, of several together, and nothing of
+ * it is kept from the forward. Only the gradients go from state to state: at each first the update that it led to, then
+ * the steps skipped before that, from the last to the first, of which the values that they would have read are needed.
  */
 #ifndef SKIPRNN_BACKWARD_H
 #define SKIPRNN_BACKWARD_H
@@ -11,30 +12,37 @@
 
 namespace {
 
-constexpr int64_t PENDING = 64; /* rows that are worth a sum of outer products */
-constexpr int64_t AT_ONCE = 8;  /* skipped steps that are worth a product, even of a single sequence */
+constexpr int64_t PENDING = 256; /* rows of a sum of outer products: many, as it fetches all of the weights' gradients */
+constexpr int64_t AT_ONCE = 8;  /* rows that are worth a product with the weights */
 
 template <int CELL>
 class Backward {
 public:
     Backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
              const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing, Share &share, int64_t rows)
-        : problem(problem), saved(saved), incoming(incoming), outgoing(outgoing), share(share),
-          stack(problem, saved.projected, rows, rows > AT_ONCE ? rows : AT_ONCE), cell(stack.cell), hidden(stack.hidden), width(stack.width),
-          strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers), used(share.used),
-          learned(problem.gate_count > 0 && !problem.schedule), wide(is_wide(problem.shape)) {
+        : problem(problem), saved(saved), incoming(incoming), outgoing(outgoing), share(share), rows(rows),
+          window(rows < AT_ONCE ? AT_ONCE / rows : 1), most(rows * window),
+          stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
+          strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
+          learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
+        enough = count < PENDING ? count : PENDING;
+        const int64_t room = enough + most;
         Memory &memory = stack.memory;
         slots = memory.take_of<Slot>(rows);
-        places = memory.take_of<Place>(stack.places);
+        states = memory.take_of<State>(most);
+        updates = memory.take_of<Place>(most);
+        skips = memory.take_of<Place>(most);
         values = memory.take(rows * (problem.steps + 1));
-        p = memory.take(stack.places);
+        p = memory.take(most);
         own = memory.take_of<Own>(layers);
         product = memory.take(rows * padded(width > problem.shape.input ? width : problem.shape.input));
         if (memory.failed) return;
         float *totals = share.totals;
         for (int64_t l = 0; l < layers; l++) {
             Own &layer = own[l];
-            const Packed at = transposed_layer(problem.shape, l);
+            const Packed at = transposed_layer(problem.shape, l, outgoing.x != nullptr);
             const Totals total = totals_layer(problem.shape, l);
             layer.ih = packed + at.ih;
             layer.hh = packed + at.hh;
@@ -45,11 +53,11 @@ public:
             totals += total.size;
             layer.dh = memory.take(rows * width);
             layer.dc = cell.has_c ? memory.take(rows * width) : nullptr;
-            layer.input_row = l > 0 ? width : wide ? 0 : problem.shape.input;
-            layer.d_sums = memory.take((PENDING + rows) * cell.sums * width);
-            layer.input = memory.take((PENDING + rows) * layer.input_row);
-            layer.h = memory.take((PENDING + rows) * width);
-            layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take((PENDING + rows) * width) : nullptr;
+            layer.input_row = l == 0 && narrow ? problem.shape.input : padded(stack.layers[l].input);
+            layer.d_sums = memory.take(room * kept_row);
+            layer.input = memory.take(room * layer.input_row);
+            layer.h = memory.take(room * width);
+            layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
         }
         total_gate_weight = totals;
         total_gate_bias = totals + problem.gate_count * width;
@@ -61,14 +69,18 @@ public:
             return;
         }
         int64_t active = 0;
-        while (active < stack.slots && admit(active)) active++;
+        while (active < rows && admit(active)) active++;
         while (active > 0) {
-            stack.recur(active);
-            for (int64_t i = 0; i < active; i++) measure(i);
-            pass_updates(active);
-            pass_skipped(active);
+            for (int64_t i = 0; i < active; i++) load_states(i);
+            stack.recur((active - 1) * window + slots[active - 1].states);
+            read_updates(active);
+            for (int64_t j = 0; j < window; j++) pass_states(active, j);
+            pending += placed;
+            if (pending >= enough) flush();
             for (int64_t i = active - 1; i >= 0; i--) {
-                if (leave(i) || admit(i)) continue;
+                if (!slots[i].done) continue;
+                finish(i);
+                if (admit(i)) continue;
                 active--;
                 if (i < active) move(active, i);
             }
@@ -77,20 +89,30 @@ public:
     }
 
 private:
-    /* Held state: that after the update of `record`, or the initial one (-1). It stands for the steps from `begin` to before
-     * `end`, where either the sequence ends or (`follows`) an update happens that set p to `next_p`. */
+    static constexpr int64_t INITIAL = -1; /* in place of a record: the state before the first update */
+
+    /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends or, if
+     * `follows`, an update sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
     struct Slot {
-        int64_t row, record, begin, end;
+        int64_t row, record, end, states;
+        bool follows, done;
+        float next_p, dp, dacc;
+    };
+
+    /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place `place`. */
+    struct State {
+        int64_t begin, end, place, record;
         bool follows;
-        float p, acc, next_p, dp, dacc;
+        float p, acc, next_p;
     };
 
     struct Own {
         const float *ih, *hh;
         float *total_bias, *total_ih, *total_hh;
-        float *dh, *dc; /* of the state, by slot */
+        float *dh, *dc; /* of the state that a sequence has come to, by slot */
         int64_t input_row;
-        float *d_sums, *input, *h, *reset_h; /* updates whose part of the weights' gradients is still to be added */
+        float *d_sums, *input, *h, *reset_h; /* of updates whose part of the weights' gradients is still to be added */
+        float *kept;                         /* the layer's own, while others are in its place */
     };
 
     const skiprnn_problem &problem;
@@ -98,146 +120,169 @@ private:
     const skiprnn_incoming &incoming;
     const skiprnn_outgoing &outgoing;
     Share &share;
+    const int64_t rows, window, most; /* sequences, states of each, states in all */
     Stack stack;
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
-    int64_t used;
-    const bool learned, wide;
+    const bool learned, narrow;
     Slot *slots;
-    Place *places;
+    State *states;
+    Place *updates, *skips;
     float *values, *p, *product;
     Own *own;
     float *total_gate_weight, *total_gate_bias;
-    int64_t begun = 0, pending = 0;
+    int64_t enough, begun = 0, placed = 0, pending = 0;
 
-    float *dh(int64_t l, int64_t i) { return own[l].dh + i * width; }
-    float *dc(int64_t l, int64_t i) { return own[l].dc + i * width; }
-    float *value(int64_t i) { return values + i * (problem.steps + 1); }
+    float *dh(int64_t l, int64_t slot) { return own[l].dh + slot * width; }
+    float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
+    int64_t slot_of(int64_t state) const { return state / window; }
 
     bool admit(int64_t i) {
-        while (begun < share.count) {
-            Slot &slot = slots[i];
-            const int64_t row = slot.row = share.rows[begun++];
-            slot.end = end_of(problem, row);
-            slot.follows = false;
-            slot.dp = incoming.p[row];
-            slot.dacc = incoming.acc[row];
-            for (int64_t l = 0; l < layers; l++) {
-                const int64_t at = (l * problem.batch + row) * hidden;
-                memcpy(dh(l, i), incoming.h + at, hidden * sizeof(float));
-                if (cell.has_c) memcpy(dc(l, i), incoming.c + at, hidden * sizeof(float));
-            }
-            if (problem.last_only) add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
-            fetch(i, saved.chains[2 * row]);
-            // where no step is skipped after the last update there is nothing to do for the state that it made
-            if (slot.begin < slot.end || leave(i)) return true;
-        }
-        return false;
-    }
-
-    /* Loads a held state. */
-    void fetch(int64_t i, int64_t record) {
+        if (begun == share.count) return false;
         Slot &slot = slots[i];
-        slot.record = record;
-        const float *from = nullptr;
-        if (record >= 0) {
-            const Record &at = record_at(saved, problem.shape, record);
-            from = (const float *)&at + RECORD_HEADER;
-            slot.begin = at.time + 1;
-            slot.p = at.p;
-            slot.acc = 0;
-        } else {
-            slot.begin = begin_of(problem, slot.row);
-            slot.p = problem.p[slot.row];
-            slot.acc = problem.acc[slot.row];
-        }
+        const int64_t row = share.rows[begun++];
+        slot = {row, saved.chains[2 * row], end_of(problem, row), 0, false, false, 0, incoming.p[row], incoming.acc[row]};
         for (int64_t l = 0; l < layers; l++) {
-            const int64_t at = (l * problem.batch + slot.row) * hidden;
-            memcpy(stack.layers[l].h + i * width, from ? from + l * hidden : problem.h + at, hidden * sizeof(float));
-            if (cell.has_c)
-                memcpy(stack.layers[l].c + i * width, from ? from + (layers + l) * hidden : problem.c + at,
-                       hidden * sizeof(float));
+            const int64_t at = (l * problem.batch + row) * hidden;
+            memcpy(dh(l, i), incoming.h + at, hidden * sizeof(float));
+            if (cell.has_c) memcpy(dc(l, i), incoming.c + at, hidden * sizeof(float));
         }
-    }
-
-    /* From a held state to the one before. False: it was the initial one, and the sequence is done. */
-    bool leave(int64_t i) {
-        Slot &slot = slots[i];
-        if (slot.record < 0) {
-            for (int64_t l = 0; l < layers; l++) {
-                const int64_t at = (l * problem.batch + slot.row) * hidden;
-                memcpy(outgoing.h + at, dh(l, i), hidden * sizeof(float));
-                if (cell.has_c) memcpy(outgoing.c + at, dc(l, i), hidden * sizeof(float));
-            }
-            outgoing.p[slot.row] = slot.dp;
-            outgoing.acc[slot.row] = slot.dacc;
-            return false;
+        if (problem.last_only) add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
+        if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
+            add_output(i, slot.end - 1);
+            step_back(slot);
         }
-        slot.end = slot.begin - 1;
-        slot.follows = true;
-        slot.next_p = slot.p;
-        add_output(i, slot.end);
-        fetch(i, record_at(saved, problem.shape, slot.record).previous);
         return true;
     }
 
-    void add_output(int64_t i, int64_t t) {
+    const Record &record_of(int64_t record) { return record_at(saved, problem.shape, record); }
+
+    /* To the state before, which the update of `slot.record` followed. */
+    void step_back(Slot &slot) {
+        const Record &record = record_of(slot.record);
+        slot.end = record.time;
+        slot.follows = true;
+        slot.next_p = record.p;
+        slot.record = record.previous;
+    }
+
+    /* The next states of a slot, as many as its window has room for. */
+    void load_states(int64_t i) {
+        Slot &slot = slots[i];
+        for (slot.states = 0; slot.states < window && !slot.done; slot.states++) {
+            const int64_t index = i * window + slot.states;
+            const bool initial = slot.record == INITIAL;
+            slot.done = initial;
+            const float *from = initial ? nullptr : (const float *)&record_of(slot.record) + RECORD_HEADER;
+            State &state = states[index];
+            state.begin = initial ? begin_of(problem, slot.row) : record_of(slot.record).time + 1;
+            state.end = slot.end;
+            state.record = slot.record;
+            state.follows = slot.follows;
+            state.p = initial ? problem.p[slot.row] : record_of(slot.record).p;
+            state.acc = initial ? problem.acc[slot.row] : 0;
+            state.next_p = slot.next_p;
+            for (int64_t l = 0; l < layers; l++) {
+                const int64_t at = (l * problem.batch + slot.row) * hidden;
+                memcpy(stack.layers[l].h + index * width, initial ? problem.h + at : from + l * hidden, hidden * sizeof(float));
+                if (cell.has_c)
+                    memcpy(stack.layers[l].c + index * width, initial ? problem.c + at : from + (layers + l) * hidden,
+                           hidden * sizeof(float));
+            }
+            if (!initial) step_back(slot);
+        }
+    }
+
+    /* Computes all updates of the windows, those of the first states in front. */
+    void read_updates(int64_t active) {
+        placed = 0;
+        for (int64_t j = 0; j < window; j++)
+            for (int64_t i = 0; i < active; i++) {
+                const int64_t index = i * window + j;
+                if (j >= slots[i].states || !states[index].follows) continue;
+                states[index].place = placed;
+                updates[placed++] = {slots[i].row, states[index].end, index};
+            }
+        if (placed == 0) return;
+        for (int64_t l = 0; l < layers; l++) {
+            own[l].kept = stack.layers[l].kept;
+            stack.layers[l].kept = own[l].d_sums + pending * kept_row;  // where their gradients will stand
+        }
+        stack.template candidates<CELL, true>(0, placed, updates);
+        for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].kept;
+    }
+
+    /* The j-th state of all windows. */
+    void pass_states(int64_t active, int64_t j) {
+        int64_t first = -1, count = 0;
+        for (int64_t i = 0; i < active; i++) {
+            const int64_t index = i * window + j;
+            if (j >= slots[i].states) continue;
+            measure(index);
+            if (!states[index].follows) continue;
+            if (first < 0) first = states[index].place;
+            count++;
+        }
+        if (count > 0) {
+            for (int64_t n = first; n < first + count && problem.gate_count > 0; n++) pass_gate(n);
+            for (int64_t l = layers - 1; l >= 0; l--) pass_layer(l, first, count);
+        }
+        pass_skipped(active, j);
+        for (int64_t i = 0; i < active; i++) {
+            const State &state = states[i * window + j];
+            if (j < slots[i].states && state.record != INITIAL) add_output(i, state.begin - 1);
+        }
+    }
+
+    void add_output(int64_t slot, int64_t t) {
         if (problem.last_only) return;
-        add(hidden, incoming.output + slots[i].row * incoming.output_batch_stride + t * incoming.output_step_stride,
-            dh(layers - 1, i));
+        add(hidden, incoming.output + slots[slot].row * incoming.output_batch_stride + t * incoming.output_step_stride,
+            dh(layers - 1, slot));
     }
 
-    /* v of the steps of a slot's round. */
-    void measure(int64_t i) {
+    /* v of the steps of a state. */
+    void measure(int64_t index) {
         if (problem.gate_count == 0) return;
-        const Slot &slot = slots[i];
-        float acc = slot.acc, *v = value(i);
-        for (int64_t t = slot.begin; t < slot.end + slot.follows; t++) acc = *v++ = before_rounding(slot.p, acc);
+        const State &state = states[index];
+        float acc = state.acc, *v = values + slot_of(index) * (problem.steps + 1);
+        for (int64_t t = state.begin; t < state.end + state.follows; t++) acc = *v++ = before_rounding(state.p, acc);
     }
 
-    float v_at(int64_t i, int64_t t) { return value(i)[t - slots[i].begin]; }
+    float v_at(int64_t index, int64_t t) {
+        return values[slot_of(index) * (problem.steps + 1) + t - states[index].begin];
+    }
 
     /* 1 where min(p, 1 - acc) was p. */
-    float free_at(int64_t i, int64_t t) {
-        const float acc = t > slots[i].begin ? v_at(i, t - 1) : slots[i].acc;
-        return slots[i].p <= 1 - acc ? 1.0f : 0.0f;
+    float free_at(int64_t index, int64_t t) {
+        const State &state = states[index];
+        const float acc = t > state.begin ? v_at(index, t - 1) : state.acc;
+        return state.p <= 1 - acc ? 1.0f : 0.0f;
     }
 
-    void pass_updates(int64_t active) {
-        int64_t count = 0;
-        for (int64_t i = 0; i < active; i++)
-            if (slots[i].follows) places[count++] = {slots[i].row, slots[i].end, i};
-        if (count == 0) return;
-        stack.template candidates<CELL, true>(count, places);
-        if (problem.gate_count > 0)
-            for (int64_t n = 0; n < count; n++) pass_gate(n);
-        for (int64_t l = layers - 1; l >= 0; l--) pass_layer(l, count);
-        pending += count;
-        if (pending >= PENDING) flush();
-    }
-
-    /* sum <dS, S~ - S> of a place, over layers. */
-    float gain(int64_t n) {
-        const int64_t slot = places[n].slot;
+    /* sum <dS, S~ - S> of the candidate at place `n`, over layers. */
+    float gain(int64_t n, int64_t index) {
+        const int64_t slot = slot_of(index);
         float sum = 0;
         for (int64_t l = 0; l < layers; l++) {
             const Layer &layer = stack.layers[l];
-            sum += dot_difference(width, dh(l, slot), layer.new_h + n * width, layer.h + slot * width);
-            if (cell.has_c) sum += dot_difference(width, dc(l, slot), layer.new_c + n * width, layer.c + slot * width);
+            sum += dot_difference(width, dh(l, slot), layer.new_h + n * width, layer.h + index * width);
+            if (cell.has_c) sum += dot_difference(width, dc(l, slot), layer.new_c + n * width, layer.c + index * width);
         }
         return sum;
     }
 
     /* The gate's part of an update. */
     void pass_gate(int64_t n) {
-        const int64_t i = places[n].slot, t = places[n].time;
+        const int64_t index = updates[n].state, i = slot_of(index), t = updates[n].time;
+        const State &state = states[index];
         Slot &slot = slots[i];
         float dv = 0;
         if (learned) {
             const float direct = incoming.updates[slot.row * problem.steps + t];
-            dv = free_at(i, t) * (direct + slot.dp * (slot.next_p - slot.p) - slot.dacc * v_at(i, t) + gain(n));
+            dv = free_at(index, t) *
+                 (direct + slot.dp * (state.next_p - state.p) - slot.dacc * v_at(index, t) + gain(n, index));
         }
-        const float d_logit = slot.dp * slot.next_p * (1 - slot.next_p);
+        const float d_logit = slot.dp * state.next_p * (1 - state.next_p);
         slot.dp = slot.dacc = dv;
         total_gate_bias[0] += d_logit;
         for (int64_t g = 0; g < problem.gate_count; g++) {
@@ -247,81 +292,71 @@ private:
         }
     }
 
-    /* One layer's part of the updates of all places. */
-    void pass_layer(int64_t l, int64_t count) {
+    /* One layer's part of `count` updates, from place `first` on, each of another sequence. */
+    void pass_layer(int64_t l, int64_t first, int64_t count) {
         const Layer &layer = stack.layers[l];
         Own &mine = own[l];
-        const int64_t depth = cell.gates * width, sums = cell.sums * width;
-        int64_t from_row;
-        const float *from = stack.input_of(l, from_row);
+        const Place *const at = updates + first;
+        const int64_t depth = cell.gates * width, input = layer.input;
+        float *const kept = mine.d_sums + (pending + first) * kept_row;
         for (int64_t n = 0; n < count; n++) {
-            const int64_t i = places[n].slot, at = pending + n;
-            memcpy(mine.h + at * width, layer.h + i * width, width * sizeof(float));
-            memcpy(mine.input + at * mine.input_row, from + n * from_row, mine.input_row * sizeof(float));
-            if (layer.reset_h) memcpy(mine.reset_h + at * width, layer.reset_h + n * width, width * sizeof(float));
-            differentiate<CELL>(width, layer.kept + n * kept_row, layer.h + i * width,
-                                cell.has_c ? layer.c + i * width : nullptr, dh(l, i), cell.has_c ? dc(l, i) : nullptr);
+            const int64_t index = at[n].state, i = slot_of(index), to = pending + first + n;
+            const float *read = l > 0 ? stack.read_by(l) + (first + n) * width : stack.x_at(at[n].row, at[n].time);
+            memcpy(mine.h + to * width, layer.h + index * width, width * sizeof(float));
+            memcpy(mine.input + to * mine.input_row, read, input * sizeof(float));
+            if (layer.reset_h)
+                memcpy(mine.reset_h + to * width, layer.reset_h + (first + n) * width, width * sizeof(float));
+            differentiate<CELL>(width, kept + n * kept_row, layer.h + index * width,
+                                cell.has_c ? layer.c + index * width : nullptr, dh(l, i), cell.has_c ? dc(l, i) : nullptr);
         }
         if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
-            multiply(layer.kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0, product, width,
-                     count, strips, width);
-            for (int64_t n = 0; n < count; n++) {
-                const int64_t i = places[n].slot;
-                differentiate_reset(width, layer.kept + n * kept_row, product + n * width, layer.h + i * width, dh(l, i));
-            }
+            multiply(kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0, product, width, count,
+                     strips, width);
+            for (int64_t n = 0; n < count; n++)
+                differentiate_reset(width, kept + n * kept_row, product + n * width, layer.h + at[n].state * width,
+                                    dh(l, slot_of(at[n].state)));
         }
         for (int64_t n = 0; n < count; n++)
-            memcpy(product + n * width, dh(l, places[n].slot), width * sizeof(float));
-        multiply(layer.kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count, strips,
+            memcpy(product + n * width, dh(l, slot_of(at[n].state)), width * sizeof(float));
+        multiply(kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count, strips,
                  cell.hh_first * width);
-        for (int64_t n = 0; n < count; n++) {
-            memcpy(dh(l, places[n].slot), product + n * width, width * sizeof(float));
-            memcpy(mine.d_sums + (pending + n) * sums, layer.kept + n * kept_row, sums * sizeof(float));
-        }
+        for (int64_t n = 0; n < count; n++)
+            memcpy(dh(l, slot_of(at[n].state)), product + n * width, width * sizeof(float));
         if (l > 0) {
-            multiply(layer.kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips, depth);
-            for (int64_t n = 0; n < count; n++) pass_down(l, n);
-        } else if (wide) {
-            for (int64_t n = 0; n < count; n++) give_projected(n);
+            multiply(kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips, depth);
+            for (int64_t n = 0; n < count; n++) pass_down(l, first + n, product + n * width);
         } else if (outgoing.x) {
-            const int64_t size = padded(problem.shape.input);
-            multiply(layer.kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, size, count, size / STRIP, depth);
+            const int64_t size = padded(input);
+            multiply(kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, size, count, size / STRIP, depth);
             for (int64_t n = 0; n < count; n++)
-                memcpy(outgoing.x + (places[n].row * problem.steps + places[n].time) * problem.shape.input,
-                       product + n * size, problem.shape.input * sizeof(float));
+                memcpy(outgoing.x + (at[n].row * problem.steps + at[n].time) * input, product + n * size,
+                       input * sizeof(float));
         }
     }
 
-    /* The gradient of what layer `l` read, in `product`, to the layer below. */
-    void pass_down(int64_t l, int64_t n) {
-        const int64_t i = places[n].slot;
-        float *d = product + n * width;
+    /* The gradient `d` of what layer `l` read at place `n` to the layer below. */
+    void pass_down(int64_t l, int64_t n, float *d) {
         if (problem.dropout_mask) {
-            const float *mask = stack.mask(l, places[n].row), *below = stack.layers[l - 1].new_h + n * width;
-            float *d_mask = outgoing.dropout_mask + ((l - 1) * problem.batch + places[n].row) * hidden;
+            const int64_t row = updates[n].row;
+            const float *mask = stack.mask(l, row), *below = stack.layers[l - 1].new_h + n * width;
+            float *d_mask = outgoing.dropout_mask + ((l - 1) * problem.batch + row) * hidden;
             for (int64_t k = 0; k < hidden; k++) {
                 d_mask[k] += d[k] * below[k];
                 d[k] *= mask[k];
             }
         }
-        add(width, d, dh(l - 1, i));
+        add(width, d, dh(l - 1, slot_of(updates[n].state)));
     }
 
-    void give_projected(int64_t n) {
-        float *to = outgoing.projected + used * cell.gates * hidden;
-        for (int g = 0; g < cell.gates; g++)
-            memcpy(to + cell.ih_order[g] * hidden, stack.layers[0].kept + n * kept_row + g * width, hidden * sizeof(float));
-        outgoing.used[used++] = places[n].row * problem.steps + places[n].time;
-    }
-
-    /* The steps skipped while the slots' states were held; only `dp` and `dacc` change, and `dh` by the outputs' gradients. */
-    void pass_skipped(int64_t active) {
+    /* The steps skipped while the states were held; only `dp` and `dacc` change, and `dh` by the outputs' gradients. */
+    void pass_skipped(int64_t active, int64_t j) {
+        if (problem.gate_count == 0 && problem.last_only) return;
         int64_t count = 0;
         for (int64_t i = 0; i < active; i++) {
-            if (problem.gate_count == 0 && problem.last_only) break;
-            for (int64_t t = slots[i].end - 1; t >= slots[i].begin; t--) {
-                places[count++] = {slots[i].row, t, i};
-                if (count == stack.places) {
+            const State &state = states[i * window + j];
+            for (int64_t t = state.end - 1; j < slots[i].states && t >= state.begin; t--) {
+                skips[count++] = {slots[i].row, t, i * window + j};
+                if (count == most) {
                     pass_places(count);
                     count = 0;
                 }
@@ -331,20 +366,21 @@ private:
     }
 
     void pass_places(int64_t count) {
-        if (learned) {
-            stack.template candidates<CELL, false>(count, places);
-            stack.probabilities(count, p);
+        if (learned) {  // behind the places of the updates
+            stack.template candidates<CELL, false>(most, count, skips);
+            stack.probabilities(most, count, p);
         }
         for (int64_t n = 0; n < count; n++) {
-            const int64_t i = places[n].slot, t = places[n].time;
-            Slot &slot = slots[i];
-            add_output(i, t);
+            const int64_t index = skips[n].state, t = skips[n].time;
+            Slot &slot = slots[slot_of(index)];
+            add_output(slot_of(index), t);
             if (problem.gate_count == 0) continue;
-            const float free = free_at(i, t);
+            const float free = free_at(index, t);
             float dv = free * slot.dacc;
             if (learned) {
                 const float direct = incoming.updates[slot.row * problem.steps + t];
-                dv = free * (gain(n) + direct + slot.dp * (p[n] - slot.p) + slot.dacc * (1 - v_at(i, t)));
+                dv = free * (gain(most + n, index) + direct + slot.dp * (p[n] - states[index].p) +
+                             slot.dacc * (1 - v_at(index, t)));
             }
             slot.dacc = dv;
             slot.dp += dv;
@@ -353,34 +389,42 @@ private:
 
     /* Adds what is pending to the weights' gradients. */
     void flush() {
-        const int64_t depth = cell.gates * width, sums = cell.sums * width;
+        const int64_t depth = cell.gates * width, first = cell.hh_first * width;
         for (int64_t l = 0; l < layers && pending > 0; l++) {
             Own &mine = own[l];
-            for (int64_t n = 0; n < pending; n++) add(sums, mine.d_sums + n * sums, mine.total_bias);
+            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, mine.total_bias);
             const float *d_recurrent = mine.d_sums + cell.hh_at * width;
-            const int64_t first = cell.hh_first * width;
-            add_outer(d_recurrent, sums, mine.h, width, mine.total_hh, width, first, strips, pending);
+            add_outer(d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
-                add_outer(d_recurrent + first, sums, mine.reset_h, width, mine.total_hh + first * width, width, depth - first,
-                          strips, pending);
-            if (l > 0)
-                add_outer(mine.d_sums, sums, mine.input, width, mine.total_ih, width, depth, strips, pending);
-            else if (!wide)
-                add_outer(mine.input, mine.input_row, mine.d_sums, sums, mine.total_ih, depth, mine.input_row,
+                add_outer(d_recurrent + first, kept_row, mine.reset_h, width, mine.total_hh + first * width, width,
+                          depth - first, strips, pending);
+            if (l == 0 && narrow)
+                add_outer(mine.input, mine.input_row, mine.d_sums, kept_row, mine.total_ih, depth, mine.input_row,
                           cell.gates * strips, pending);
+            else
+                add_outer(mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row, depth,
+                          mine.input_row / STRIP, pending);
         }
         pending = 0;
+    }
+
+    /* The sequence's initial state has been passed. */
+    void finish(int64_t i) {
+        const Slot &slot = slots[i];
+        for (int64_t l = 0; l < layers; l++) {
+            const int64_t at = (l * problem.batch + slot.row) * hidden;
+            memcpy(outgoing.h + at, dh(l, i), hidden * sizeof(float));
+            if (cell.has_c) memcpy(outgoing.c + at, dc(l, i), hidden * sizeof(float));
+        }
+        outgoing.p[slot.row] = slot.dp;
+        outgoing.acc[slot.row] = slot.dacc;
     }
 
     void move(int64_t from, int64_t to) {
         slots[to] = slots[from];
         for (int64_t l = 0; l < layers; l++) {
-            const Layer &layer = stack.layers[l];
-            memcpy(layer.h + to * width, layer.h + from * width, width * sizeof(float));
             memcpy(dh(l, to), dh(l, from), width * sizeof(float));
-            if (!cell.has_c) continue;
-            memcpy(layer.c + to * width, layer.c + from * width, width * sizeof(float));
-            memcpy(dc(l, to), dc(l, from), width * sizeof(float));
+            if (cell.has_c) memcpy(dc(l, to), dc(l, from), width * sizeof(float));
         }
     }
 };

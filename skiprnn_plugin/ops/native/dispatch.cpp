@@ -101,13 +101,15 @@ std::vector<int64_t> by_falling(std::vector<int64_t> sizes) {
 
 /* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with 0. */
 void pack_columns(const float *from, int64_t rows, int64_t depth, float *to) {
-    for (int64_t strip = 0; strip < strips_of(rows); strip++, to += depth * STRIP) {
-        const int64_t count = std::min(STRIP, rows - strip * STRIP);
-        for (int64_t lane = 0; lane < STRIP; lane++) {
-            const float *row = from + (strip * STRIP + lane) * depth;
-            for (int64_t k = 0; k < depth; k++) to[k * STRIP + lane] = lane < count ? row[k] : 0;
+    for (int64_t strip = 0; strip < rows; strip += STRIP, to += depth * STRIP)
+        for (int64_t first = 0; first < depth; first += STRIP) {  // in squares, which fit the nearest cache
+            const int64_t last = std::min(first + STRIP, depth);
+            for (int64_t lane = 0; lane < STRIP; lane++) {
+                const bool there = strip + lane < rows;
+                const float *row = from + (strip + lane) * depth;
+                for (int64_t k = first; k < last; k++) to[k * STRIP + lane] = there ? row[k] : 0;
+            }
         }
-    }
 }
 
 /* The same of `from`'s columns, of whose rows this is one gate's: k from `first` on of `depth`, padded with 0. */
@@ -116,8 +118,11 @@ void pack_rows(const float *from, int64_t rows, int64_t columns, int64_t first, 
         const int64_t count = std::min(STRIP, columns - strip * STRIP);
         for (int64_t k = 0; k < padded(rows); k++) {
             float *lanes = to + (strip * depth + first + k) * STRIP;
-            for (int64_t lane = 0; lane < STRIP; lane++)
-                lanes[lane] = k < rows && lane < count ? from[k * columns + strip * STRIP + lane] : 0;
+            const float *values = from + k * columns + strip * STRIP;
+            if (k < rows && count == STRIP)
+                std::memcpy(lanes, values, sizeof(float) * STRIP);
+            else
+                for (int64_t lane = 0; lane < STRIP; lane++) lanes[lane] = k < rows && lane < count ? values[lane] : 0;
         }
     }
 }
@@ -138,34 +143,38 @@ void pack_layer(const skiprnn_shape &shape, int64_t layer, const float *const *w
     }
 }
 
-void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, const float *const *weights, float *packed) {
+void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x, const float *const *weights, float *packed) {
     const CellLayout &cell = CELLS[shape.cell];
-    const Packed at = transposed_layer(shape, layer);
+    const Packed at = transposed_layer(shape, layer, for_x);
     const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer), depth = cell.gates * width;
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        if (at.hh > 0) pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
+        if (at.size > at.ih) pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
         pack_rows(weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + at.hh);
     }
 }
 
-/* The weights of a layer that packing reads, in their order, and how many floats each has. */
+/* The weights that packing reads, in their order, and how many floats each has. */
 template <class Function>
-void each_weight(const skiprnn_shape &shape, int64_t transposed, Function function) {
+void each_weight(const skiprnn_shape &shape, int64_t purpose, Function function) {
     const int64_t rows = CELLS[shape.cell].gates * shape.hidden;
     for (int64_t l = 0; l < shape.layers; l++) {
-        if (!(transposed && l == 0 && is_wide(shape))) function(4 * l, rows * inputs_of(shape, l));
+        if (l > 0 || purpose != SKIPRNN_BACKWARD) function(4 * l, rows * inputs_of(shape, l));
         function(4 * l + 1, rows * shape.hidden);
-        if (transposed) continue;
+        if (purpose != SKIPRNN_FORWARD) continue;
         function(4 * l + 2, rows);
         function(4 * l + 3, rows);
     }
 }
 
-int64_t layers_size(const skiprnn_shape &shape, int64_t transposed) {
+int64_t layer_size(const skiprnn_shape &shape, int64_t layer, int64_t purpose) {
+    if (purpose == SKIPRNN_FORWARD) return packed_layer(shape, layer).size;
+    return transposed_layer(shape, layer, purpose == SKIPRNN_BACKWARD_TO_X).size;
+}
+
+int64_t layers_size(const skiprnn_shape &shape, int64_t purpose) {
     int64_t size = 0;
-    for (int64_t l = 0; l < shape.layers; l++)
-        size += transposed ? transposed_layer(shape, l).size : packed_layer(shape, l).size;
+    for (int64_t l = 0; l < shape.layers; l++) size += layer_size(shape, l, purpose);
     return size;
 }
 
@@ -187,11 +196,11 @@ void give_layer(const skiprnn_shape &shape, int64_t layer, const float *totals, 
             std::memcpy(weights[1] + (hh + k) * hidden, rows + k * width, hidden * sizeof(float));
         std::memcpy(weights[2] + ih, totals + at.bias + g * width, hidden * sizeof(float));
         std::memcpy(weights[3] + hh, totals + at.bias + (cell.hh_at + g) * width, hidden * sizeof(float));
-        if (layer > 0) {
-            rows = totals + at.ih + g * width * width;
+        if (layer > 0 || is_wide(shape)) {
+            rows = totals + at.ih + g * width * padded(input);
             for (int64_t k = 0; k < hidden; k++)
-                std::memcpy(weights[0] + (ih + k) * hidden, rows + k * width, hidden * sizeof(float));
-        } else if (!is_wide(shape)) {
+                std::memcpy(weights[0] + (ih + k) * input, rows + k * padded(input), input * sizeof(float));
+        } else {
             rows = totals + at.ih + g * width;
             for (int64_t k = 0; k < hidden; k++)
                 for (int64_t d = 0; d < input; d++) weights[0][(ih + k) * input + d] = rows[d * cell.gates * width + k];
@@ -239,11 +248,8 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     const int64_t size = totals_size(problem);
     std::vector<float> totals(size * of.threads, 0.0f);
     std::vector<Share> shares(of.threads);
-    int64_t used = 0;
-    for (int64_t i = 0; i < of.threads; i++) {
-        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), used, totals.data() + i * size, SKIPRNN_OK};
-        for (const int64_t row : rows[i]) used += saved.chains[2 * row + 1];
-    }
+    for (int64_t i = 0; i < of.threads; i++)
+        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.data() + i * size, SKIPRNN_OK};
     if (outgoing.dropout_mask)
         std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden, 0.0f);
     in_threads(of.threads, [&](int64_t i) {
@@ -290,25 +296,28 @@ SKIPRNN_API int skiprnn_set_level(const char *name) {
     return 0;
 }
 
-SKIPRNN_API int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t transposed) {
-    int64_t size = layers_size(*shape, transposed);
-    each_weight(*shape, transposed, [&](int64_t, int64_t count) { size += count; });
+SKIPRNN_API int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose) {
+    int64_t size = layers_size(*shape, purpose);
+    each_weight(*shape, purpose, [&](int64_t, int64_t count) { size += count; });
     return size;
 }
 
-SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t transposed, float *packed,
+SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
                              uint64_t *known) {
-    float *copy = packed + layers_size(*shape, transposed);
+    float *copy = packed + layers_size(*shape, purpose);
     bool same = *known != 0;
-    each_weight(*shape, transposed, [&](int64_t index, int64_t count) {
+    each_weight(*shape, purpose, [&](int64_t index, int64_t count) {
         same = same && std::memcmp(copy, weights[index], count * sizeof(float)) == 0;
         if (!same) std::memcpy(copy, weights[index], count * sizeof(float));
         copy += count;
     });
     if (same) return 0;
     for (int64_t l = 0; l < shape->layers; l++) {
-        (transposed ? pack_transposed_layer : pack_layer)(*shape, l, weights + 4 * l, packed);
-        packed += transposed ? transposed_layer(*shape, l).size : packed_layer(*shape, l).size;
+        if (purpose == SKIPRNN_FORWARD)
+            pack_layer(*shape, l, weights + 4 * l, packed);
+        else
+            pack_transposed_layer(*shape, l, purpose == SKIPRNN_BACKWARD_TO_X, weights + 4 * l, packed);
+        packed += layer_size(*shape, l, purpose);
     }
     *known = 1;
     return 1;
@@ -333,10 +342,10 @@ SKIPRNN_API int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_re
     }
 }
 
-SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *packed_transposed, const skiprnn_saved *saved,
-                                 const float *, const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing) {
+SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
+                                 const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing) {
     try {
-        return run_backward(*problem, packed_transposed, *saved, *incoming, *outgoing);
+        return run_backward(*problem, packed, *saved, *incoming, *outgoing);
     } catch (const std::bad_alloc &) {
         return SKIPRNN_NO_MEMORY;
     }

@@ -2,7 +2,7 @@
 #ifndef SKIPRNN_FORWARD_H
 #define SKIPRNN_FORWARD_H
 
-#include "stack.h"
+#include "ahead.h"
 
 namespace {
 
@@ -11,7 +11,7 @@ class Forward {
 public:
     Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared, int64_t rows)
         : problem(problem), result(result), saved(saved), shared(shared),
-          stack(problem, saved ? saved->projected : nullptr, rows, 0), hidden(stack.hidden), width(stack.width),
+          stack(problem, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden), width(stack.width),
           layers(problem.shape.layers), stride(record_size(problem.shape)) {
         slots = stack.memory.template take_of<Slot>(rows);
         places = stack.memory.template take_of<Place>(rows);
@@ -24,11 +24,12 @@ public:
             return;
         }
         int64_t active = 0;
-        while (active < stack.slots && admit(active)) active++;
+        while (active < stack.states && admit(active)) active++;
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) places[i] = {slots[i].row, slots[i].time, i};
-            stack.template candidates<CELL, false>(active, places);
-            if (problem.gate_count > 0) stack.probabilities(active, p);
+            ahead.prepare(active, slots);
+            stack.template candidates<CELL, false>(0, active, places);
+            if (problem.gate_count > 0) stack.probabilities(0, active, p);
             for (int64_t i = active - 1; i >= 0; i--) {
                 if (problem.gate_count > 0) slots[i].p = p[i];
                 if (advance(i) || admit(i)) continue;
@@ -49,6 +50,7 @@ private:
     skiprnn_saved *const saved;
     Shared &shared;
     Stack stack;
+    Ahead ahead;
     const int64_t hidden, width, layers, stride;
     Slot *slots;
     Place *places;
@@ -80,7 +82,10 @@ private:
                 memset(output + slot.end * hidden, 0, (problem.steps - slot.end) * hidden * sizeof(float));
                 hold(i, begin);
             }
-            if (slot.time < slot.end) return true;
+            if (slot.time < slot.end) {
+                ahead.begin(i);
+                return true;
+            }
             finish(i);
         }
     }
@@ -146,6 +151,7 @@ private:
 
     void move(int64_t from, int64_t to) {
         slots[to] = slots[from];
+        ahead.move(from, to);
         for (int64_t l = 0; l < layers; l++) {
             memcpy(stack.layers[l].h + to * width, stack.layers[l].h + from * width, width * sizeof(float));
             if (problem.c) memcpy(stack.layers[l].c + to * width, stack.layers[l].c + from * width, width * sizeof(float));

@@ -55,13 +55,13 @@ inline Packed packed_layer(const skiprnn_shape &shape, int64_t layer) {
     return at;
 }
 
-/* The same for a backward. Of a wide input's weights there is nothing, as their products are the caller's. */
-inline Packed transposed_layer(const skiprnn_shape &shape, int64_t layer) {
+/* The same for a backward; `for_x`: for x's gradient too, which takes the lowest layer's weight_ih. */
+inline Packed transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x) {
     const int64_t depth = CELLS[shape.cell].gates * padded(shape.hidden);
     Packed at;
-    at.bias = at.ih = 0;
-    at.hh = layer == 0 && is_wide(shape) ? 0 : padded(inputs_of(shape, layer)) * depth;
-    at.size = at.hh + padded(shape.hidden) * depth;
+    at.bias = at.hh = 0;
+    at.ih = padded(shape.hidden) * depth;
+    at.size = at.ih + (layer == 0 && !for_x ? 0 : padded(inputs_of(shape, layer)) * depth);
     return at;
 }
 
@@ -86,7 +86,7 @@ inline int64_t end_of(const skiprnn_problem &problem, int64_t row) { return prob
 /* One thread's sums of gradients over its sequences: offsets, in floats, and the blocks they hold. */
 struct Totals {
     int64_t bias; /* [sums][padded(H)] */
-    int64_t ih;   /* layer 0: [D][gates * padded(H)], nothing if wide; above: [gates * padded(H)][padded(H)]; in ih_order */
+    int64_t ih;   /* of a narrow x [D][gates * padded(H)], else [gates * padded(H)][padded(D or H)]; in ih_order */
     int64_t hh;   /* [gates * padded(H)][padded(H)], in hh_order */
     int64_t size;
 };
@@ -97,7 +97,7 @@ inline Totals totals_layer(const skiprnn_shape &shape, int64_t layer) {
     Totals at;
     at.bias = 0;
     at.ih = cell.sums * width;
-    at.hh = at.ih + (layer > 0 ? rows * width : is_wide(shape) ? 0 : shape.input * rows);
+    at.hh = at.ih + rows * (layer == 0 && !is_wide(shape) ? shape.input : padded(inputs_of(shape, layer)));
     at.size = at.hh + rows * width;
     return at;
 }
@@ -115,7 +115,6 @@ struct Shared {
 struct Share {
     const int64_t *rows; /* its sequences, in order */
     int64_t count;
-    int64_t used;   /* where its rows of outgoing.projected begin */
     float *totals;  /* gradients of weights: every layer's Totals, then the gate's weight [gate_count][padded(H)] and bias [16] */
     int failed;
 };

@@ -94,14 +94,17 @@ template <int A_STEP, int B_STEP>
 void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth) {
     static const Blocks<A_STEP, B_STEP> blocks;
     // B's strips outside, so that those of a wide matrix are fetched once for all rows
-    const int64_t width = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS];
+    int64_t width = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS];
+    const int64_t parts = (strips + width - 1) / width;
+    width = parts ? (strips + parts - 1) / parts : 1;
     for (int64_t strip = 0; strip < strips; strip += width)
         for (int64_t row = 0; row < rows; row += MAX_ROWS) {
             const int64_t height = rows - row < MAX_ROWS ? rows - row : MAX_ROWS;
-            for (int64_t at = strip; at < strip + width && at < strips; at += STRIPS[height]) {
-                int64_t columns = strip + width < strips ? strip + width - at : strips - at;
-                columns = columns < STRIPS[height] ? columns : STRIPS[height];
+            const int64_t end = strip + width < strips ? strip + width : strips;
+            for (int64_t at = strip; at < end;) {  // in even parts, as a single strip leaves the adders idle
+                const int64_t parts = (end - at + STRIPS[height] - 1) / STRIPS[height], columns = (end - at + parts - 1) / parts;
                 blocks.of[height][columns](of, row, at, depth);
+                at += columns;
             }
         }
 }

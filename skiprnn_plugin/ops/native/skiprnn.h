@@ -19,6 +19,8 @@ extern "C" {
 #define SKIPRNN_ABI 1
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
+/* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
+enum { SKIPRNN_FORWARD = 0, SKIPRNN_BACKWARD = 1, SKIPRNN_BACKWARD_TO_X = 2 };
 enum { SKIPRNN_OK = 0, SKIPRNN_NO_MEMORY = 1, SKIPRNN_SAVED_FULL = 2 };
 
 typedef struct {
@@ -78,14 +80,10 @@ typedef struct {
 /* ... and go out. All are written whole, but x, which the caller sets to 0 before, as only used steps get one. */
 typedef struct {
     float *x;              /* [B, T, D], or NULL if none is wanted */
-    float *const *weights; /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L]; see projected */
+    float *const *weights; /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
     float *h, *c, *p, *acc;
     float *gate_weight, *gate_bias; /* NULL without a gate */
     float *dropout_mask;            /* NULL without a mask */
-    /* Where skiprnn_projected_size is not 0, x and weights[0] are not touched (and may be NULL): they are the caller's
-     * products of these with weight_ih and with x. */
-    float *projected;  /* of W x + b of each update [updates, G * H], in no particular order */
-    int64_t *used;     /* which step each of its rows belongs to, b * T + t [updates] */
 } skiprnn_outgoing;
 
 /* SKIPRNN_ABI of the library. */
@@ -100,13 +98,13 @@ const char *skiprnn_level(void);
 /* Use that one from now on; 0 if there is none of that name here. Not while a scan runs. */
 int skiprnn_set_level(const char *name);
 
-/* Floats that the weights take in the kernels' layout, which is that of the level in use; `transposed`: for backward. */
-int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t transposed);
+/* Floats that the weights take in the kernels' layout, which is that of all levels. */
+int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
 
 /* Lays the weights out (weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih, bias_hh [G*H] of each layer, [4 * L]) in
  * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so only if
  * they differ; sets it to 1. Returns 1 if it packed, else 0. */
-int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t transposed, float *packed,
+int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
                  uint64_t *known);
 
 int64_t skiprnn_record_size(const skiprnn_shape *shape);       /* floats of one record */
@@ -116,9 +114,9 @@ int64_t skiprnn_projected_size(const skiprnn_problem *problem); /* floats of W x
 /* Runs the scan. `saved` NULL: for no backward. Returns SKIPRNN_OK or what was wrong. */
 int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved);
 
-/* The gradients. `problem` as it went forward; `packed_transposed` from skiprnn_pack; `updates` the result's. */
-int skiprnn_backward(const skiprnn_problem *problem, const float *packed_transposed, const skiprnn_saved *saved,
-                     const float *updates, const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing);
+/* The gradients. `problem` as it went forward; `packed` from skiprnn_pack for a backward, for one to x if x's is wanted. */
+int skiprnn_backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
+                     const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing);
 
 /* y = sigmoid(x) or, with `kind` 1, tanh(x), of n values, as the kernels compute them: for their tests. */
 void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y);

@@ -47,11 +47,11 @@ private:
     }
 };
 
-/* One layer: its packed weights, and the states of the sequences at work: by slot, one for each sequence, or by place. */
+/* One layer: its packed weights, and what is held and made at the time: by state, or by place, for each candidate. */
 struct Layer {
     const float *bias, *ih, *hh;
     int64_t input, ih_strip, hh_strip;
-    float *h, *c;          /* the states that are held, by slot, each [width]; c NULL without one */
+    float *h, *c;          /* the states that are held, each [width]; c NULL without one */
     float *u;              /* U h of these, [hh_first][width]; NULL where it goes straight into the sums */
     float *new_h, *new_c;  /* candidates, by place, each [width]; h and c themselves if these are to be overwritten */
     float *kept;           /* what `combine` keeps, by place, [kept][width] */
@@ -59,26 +59,27 @@ struct Layer {
     float *reset_h;        /* r h, by place, where the cell has that, [width] */
 };
 
-/* Where a candidate is wanted: of which sequence, when, and in which slot its state is. */
+/* Where a candidate is wanted: of which sequence, when, and which of the held states it comes from. */
 struct Place {
-    int64_t row, time, slot;
+    int64_t row, time, state;
 };
 
 struct Stack {
     const skiprnn_problem &problem;
     const CellLayout &cell;
-    const int64_t hidden, width, strips, slots, places, kept_row, u_row;
+    const int64_t hidden, width, strips, states, places, kept_row, u_row;
     Layer *layers;
     float *x;               /* of the places [places][D] */
-    const float *projected; /* W x + b of all steps [B, T, gates * width]; NULL: made here */
+    const float *projected; /* W x + b of all steps [B, T, gates * width]; or NULL */
+    const float **ready = nullptr; /* W x + b of each place; neither: made here */
     float *gate_weight;     /* [gate_count][width] */
     float *logits;          /* [padded(places)] */
     Memory memory;
 
-    /* For so many sequences at a time. Where `separate_places` is 0, candidates overwrite the states that they come from. */
-    Stack(const skiprnn_problem &p, const float *projected, int64_t slots, int64_t separate_places)
+    /* For so many states at a time. Where `separate_places` is 0, candidates overwrite the states that they come from. */
+    Stack(const skiprnn_problem &p, const float *projected, int64_t states, int64_t separate_places)
         : problem(p), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)), strips(strips_of(hidden)),
-          slots(slots), places(separate_places ? separate_places : slots), kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
+          states(states), places(separate_places ? separate_places : states), kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
         layers = memory.take_of<Layer>(p.shape.layers);
         x = memory.take(places * p.shape.input);
         gate_weight = memory.take(p.gate_count * width);
@@ -95,13 +96,13 @@ struct Stack {
             layer.input = inputs_of(p.shape, l);
             layer.ih_strip = layer.input * STRIP;
             layer.hh_strip = hidden * STRIP;
-            layer.h = layer.new_h = memory.take(slots * width);
-            layer.c = layer.new_c = cell.has_c ? memory.take(slots * width) : nullptr;
+            layer.h = layer.new_h = memory.take(states * width);
+            layer.c = layer.new_c = cell.has_c ? memory.take(states * width) : nullptr;
             layer.u = nullptr;
             if (separate_places) {
                 layer.new_h = memory.take(places * width);
                 layer.new_c = cell.has_c ? memory.take(places * width) : nullptr;
-                layer.u = memory.take(slots * u_row);
+                layer.u = memory.take(states * u_row);
             }
             layer.kept = memory.take(places * kept_row);
             layer.read = l > 0 && p.dropout_mask ? memory.take(places * width) : nullptr;
@@ -115,50 +116,52 @@ struct Stack {
         return problem.dropout_mask + ((layer - 1) * problem.batch + row) * hidden;
     }
 
-    /* U h of the slots' states. */
+    /* U h of the first `count` states. */
     void recur(int64_t count) {
         for (int64_t l = 0; l < problem.shape.layers; l++)
             multiply(layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
                      cell.hh_first * strips, hidden);
     }
 
-    /* Candidates of `count` places. Without `u`, place i is slot i. */
+    /* Candidates of `count` places, which are those from `first` on. Without `u`, place i has state i. */
     template <int CELL, bool KEEP>
-    void candidates(int64_t count, const Place *places) {
+    void candidates(int64_t first, int64_t count, const Place *at) {
         for (int64_t l = 0; l < problem.shape.layers; l++) {
             Layer &layer = layers[l];
-            project(l, count, places);
+            float *kept = layer.kept + first * kept_row, *reset_h = layer.reset_h + first * width;
+            project(l, first, count, at);
             if (!layer.u)
-                multiply(layer.h, width, layer.hh, layer.hh_strip, layer.kept + cell.hh_at * width, kept_row,
-                         layer.kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden);
-            const auto u = [&](int64_t i) { return layer.u ? layer.u + places[i].slot * u_row : nullptr; };
-            const auto slot = [&](int64_t i) { return (layer.u ? places[i].slot : i) * width; };
+                multiply(layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
+                         kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden);
+            const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
                 for (int64_t i = 0; i < count; i++)
-                    reset(width, layer.kept + i * kept_row, u(i), layer.h + slot(i), layer.reset_h + i * width);
-                float *n = layer.kept + 2 * width;
-                multiply(layer.reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
+                    reset(width, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
+                float *n = kept + 2 * width;
+                multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
                          count, strips, hidden);
             }
             for (int64_t i = 0; i < count; i++)
-                combine<CELL, KEEP>(width, layer.kept + i * kept_row, u(i), layer.h + slot(i),
-                                    layer.c ? layer.c + slot(i) : nullptr, layer.new_h + i * width,
-                                    layer.c ? layer.new_c + i * width : nullptr);
+                combine<CELL, KEEP>(width, kept + i * kept_row, u(i), layer.h + at[i].state * width,
+                                    layer.c ? layer.c + at[i].state * width : nullptr, layer.new_h + (first + i) * width,
+                                    layer.c ? layer.new_c + (first + i) * width : nullptr);
         }
     }
 
-    /* What layer `l` read at the places, by rows, and how far they are apart. */
-    const float *input_of(int64_t l, int64_t &row) const {
-        row = l == 0 ? problem.shape.input : width;
-        return l == 0 ? x : layers[l].read ? layers[l].read : layers[l - 1].new_h;
+    /* What a layer above the lowest read, by place. */
+    const float *read_by(int64_t l) const { return layers[l].read ? layers[l].read : layers[l - 1].new_h; }
+
+    /* What the lowest reads. */
+    const float *x_at(int64_t row, int64_t t) const {
+        return problem.x + row * problem.x_batch_stride + t * problem.x_step_stride;
     }
 
-    /* p of the places' candidates. */
-    void probabilities(int64_t count, float *p) {
+    /* p of the candidates of the places from `first` on. */
+    void probabilities(int64_t first, int64_t count, float *p) {
         for (int64_t i = 0; i < count; i++) {
             V sum = fill(0);
             for (int64_t g = 0; g < problem.gate_count; g++)
-                sum = dot(width, gate_weight + g * width, gate_input(g) + i * width, sum);
+                sum = dot(width, gate_weight + g * width, gate_input(g) + (first + i) * width, sum);
             logits[i] = total(sum) + problem.gate_bias[0];
         }
         for (int64_t i = 0; i < count; i += LANES) {
@@ -174,33 +177,33 @@ struct Stack {
     }
 
 private:
-    void project(int64_t l, int64_t count, const Place *places) {
+    /* W x + b into the sums. */
+    void project(int64_t l, int64_t first, int64_t count, const Place *at) {
         const Layer &layer = layers[l];
         const int64_t size = cell.gates * width;
+        float *kept = layer.kept + first * kept_row;
         for (int64_t i = 0; i < count; i++)  // blocks that no W x goes to
-            for (int64_t at = size; at < cell.sums * width; at += LANES)
-                store(layer.kept + i * kept_row + at, load(layer.bias + at));
-        if (l == 0 && projected) {
+            for (int64_t k = size; k < cell.sums * width; k += LANES)
+                store(kept + i * kept_row + k, load(layer.bias + k));
+        const float *input = x + first * layer.input;
+        if (l > 0) {
+            input = read_by(l) + first * width;
+            for (int64_t i = 0; i < count && layer.read; i++) {
+                const float *from = layers[l - 1].new_h + (first + i) * width, *factor = mask(l, at[i].row);
+                float *to = layer.read + (first + i) * width;
+                for (int64_t k = 0; k < hidden; k++) to[k] = from[k] * factor[k];
+            }
+        } else if (projected || ready) {
             for (int64_t i = 0; i < count; i++)
-                memcpy(layer.kept + i * kept_row, projected + (places[i].row * problem.steps + places[i].time) * size,
+                memcpy(kept + i * kept_row, ready ? ready[i] : projected + (at[i].row * problem.steps + at[i].time) * size,
                        size * sizeof(float));
             return;
-        }
-        if (l == 0) {
+        } else {
             for (int64_t i = 0; i < count; i++)
-                memcpy(x + i * layer.input,
-                       problem.x + places[i].row * problem.x_batch_stride + places[i].time * problem.x_step_stride,
-                       layer.input * sizeof(float));
-        } else if (layer.read) {
-            for (int64_t i = 0; i < count; i++) {
-                const float *from = layers[l - 1].new_h + i * width, *factor = mask(l, places[i].row);
-                for (int64_t k = 0; k < hidden; k++) layer.read[i * width + k] = from[k] * factor[k];
-            }
+                memcpy(x + (first + i) * layer.input, x_at(at[i].row, at[i].time), layer.input * sizeof(float));
         }
-        int64_t row;
-        const float *input = input_of(l, row);
-        multiply(input, row, layer.ih, layer.ih_strip, layer.bias, 0, layer.kept, kept_row, count, cell.gates * strips,
-                 layer.input);
+        multiply(input, l > 0 ? width : layer.input, layer.ih, layer.ih_strip, layer.bias, 0, kept, kept_row, count,
+                 cell.gates * strips, layer.input);
     }
 };
 

@@ -101,6 +101,9 @@ inline V multiply_add(V a, V b, V c) {
 
 /* Sum of the 16, always in this order. */
 inline float total(V v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v.part[0]);
+#endif
     float lanes[LANES];
     store(lanes, v);
     for (int size = LANES / 2; size > 0; size /= 2)
