@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..types import Operands, Options
 from . import library
-from .library import FAULTS, Incoming, Outgoing, Problem, Result, Saved, Shape
+from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved, Shape
 from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
@@ -64,7 +64,7 @@ def backward(
 ) -> List[Optional[Tensor]]:
     """Gradients of the operands and weights, in their order, from those of the results."""
     lib, call = library.load(), _Call(operands, weights, options)
-    transposed = pack(call.shape, call.weights, True)
+    packed = pack(call.shape, call.weights, BACKWARD_TO_X if need_dx else BACKWARD)
     x, (records, chains, projected) = operands.x, (each.contiguous() for each in saved)
     used = records.numel() // lib.skiprnn_record_size(byref(call.shape))
     kept = Saved(records.data_ptr(), used, used, chains.data_ptr(), projected.data_ptr() or None)
@@ -79,24 +79,10 @@ def backward(
 
     dx = x.new_zeros(x.shape) if need_dx else None
     d_operands, d_weights = [dx, *map(_empty_like, operands[1:])], [*map(_empty_like, weights)]
-    d_x, *pointers = [*map(_address, d_operands)]
+    d_x, *pointers = map(_address, d_operands)
     array = (c_void_p * len(d_weights))(*map(_address, d_weights))
-    d_projected = where = None
-    if projected.numel() > 0:  # then the products with x and weight_ih are to be made here
-        d_x = array[0] = None
-        count = int(chains[:, 1].sum())
-        d_projected, where = x.new_empty((count, len(weights[0]))), chains.new_empty(count)
-    outgoing = Outgoing(d_x, addressof(array), *pointers, _address(d_projected), _address(where))
-    _check(
-        lib.skiprnn_backward(
-            byref(call.problem), transposed.address, byref(kept), updates.data_ptr(), byref(incoming), byref(outgoing)
-        )
-    )
-    if where is not None:
-        at = where // x.shape[1], where % x.shape[1]
-        torch.mm(d_projected.t(), x[at], out=d_weights[0])
-        if dx is not None:
-            dx[at] = d_projected @ weights[0]
+    outgoing = Outgoing(d_x, addressof(array), *pointers)
+    _check(lib.skiprnn_backward(byref(call.problem), packed.address, byref(kept), byref(incoming), byref(outgoing)))
     return [*d_operands, *d_weights]
 
 
@@ -117,7 +103,7 @@ class _Call:
         layers, hidden = operands.h.shape[0], operands.h.shape[-1]
         self.shape = Shape(CELLS[options.cell], layers, inputs, hidden)
         self.weights = [each.contiguous() for each in weights]
-        self.packed = pack(self.shape, self.weights, False)
+        self.packed = pack(self.shape, self.weights, FORWARD)
         h, c, p, acc, gate_weight, gate_bias, dropout_mask = rest
         tensors = (h, c, p, acc, options.begin, options.end, options.schedule, options.noise, dropout_mask)
         # kept, as those that were not contiguous are new

@@ -14,6 +14,7 @@ from typing import List, NamedTuple, Optional
 ABI = 1
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
+FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too
 FAULTS = {1: "there is not enough memory", 2: "there are more updates than there is room for"}
 
 
@@ -64,9 +65,7 @@ class Incoming(Structure):
 
 
 class Outgoing(Structure):
-    _fields_ = _pointers(
-        "x", "weights", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask", "projected", "used"
-    )
+    _fields_ = _pointers("x", "weights", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask")
 
 
 PROTOTYPES = {
@@ -80,15 +79,7 @@ PROTOTYPES = {
     "skiprnn_records": (c_int64, POINTER(Problem)),
     "skiprnn_projected_size": (c_int64, POINTER(Problem)),
     "skiprnn_forward": (c_int, POINTER(Problem), POINTER(Result), POINTER(Saved)),
-    "skiprnn_backward": (
-        c_int,
-        POINTER(Problem),
-        c_void_p,
-        POINTER(Saved),
-        c_void_p,
-        POINTER(Incoming),
-        POINTER(Outgoing),
-    ),
+    "skiprnn_backward": (c_int, POINTER(Problem), c_void_p, POINTER(Saved), POINTER(Incoming), POINTER(Outgoing)),
     "skiprnn_activation": (None, c_int64, c_int64, c_void_p, c_void_p),
 }
 
@@ -148,7 +139,6 @@ def _open() -> _Found:
         return _Found(None, f"cannot use {path} ({origin}): {error}")
     if library.skiprnn_abi() != ABI:
         return _Found(None, f"cannot use {path} ({origin}): interface {library.skiprnn_abi()}, expected {ABI}")
-    library.current_level = library.skiprnn_level().decode()
     if os.environ.get("SKIPRNN_LEVEL"):
         _set_level(library, os.environ["SKIPRNN_LEVEL"], "SKIPRNN_LEVEL")
     return _Found(library, None)
@@ -161,11 +151,11 @@ def levels() -> List[str]:
 
 def level() -> str:
     """The one in use."""
-    return load().current_level
+    return load().skiprnn_level().decode()
 
 
 def set_level(name: str) -> None:
-    """Use that instruction set from now on; not while a scan runs, nor between one and its backward.
+    """Use that instruction set from now on; not while a scan runs.
 
     Raises:
         ValueError: it is not one of :func:`levels`.
@@ -177,4 +167,3 @@ def _set_level(library: CDLL, name: str, argument: str) -> None:
     if not library.skiprnn_set_level(name.encode()):
         known = ", ".join(library.skiprnn_levels().decode().split(","))
         raise ValueError(f"{argument}: unknown instruction set {name!r}; expected one of {known}")
-    library.current_level = name
