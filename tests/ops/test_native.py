@@ -441,6 +441,13 @@ def test_a_library_that_was_not_built_is_named_with_what_to_do(find_again, monke
 
 
 @native
+def test_a_library_with_another_interface_is_not_used(engine, find_again, monkeypatch):
+    monkeypatch.setattr(library, "ABI", 999)
+    with pytest.raises(ValueError, match=r"^engine: 'native' cannot use .*: interface \d+, expected 999; "):
+        Problem("gru", dtype=torch.float32).run(engine)
+
+
+@native
 @pytest.mark.parametrize("engine_name", ["native", "auto"])
 def test_an_unknown_instruction_set_in_the_environment_is_an_error(engine, engine_name, find_again):
     find_again("SKIPRNN_LEVEL", "mmx")

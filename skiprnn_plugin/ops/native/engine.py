@@ -104,15 +104,11 @@ class _Call:
         self.shape = Shape(CELLS[options.cell], layers, inputs, hidden)
         self.weights = [each.contiguous() for each in weights]
         self.packed = pack(self.shape, self.weights, FORWARD)
-        h, c, p, acc, gate_weight, gate_bias, dropout_mask = rest
-        tensors = (h, c, p, acc, options.begin, options.end, options.schedule, options.noise, dropout_mask)
-        # kept, as those that were not contiguous are new
-        self.tensors = [
-            x,
-            *(each if each is None else each.contiguous() for each in (*tensors, gate_weight, gate_bias)),
-        ]
-        address, *addresses = map(_address, self.tensors)
-        *addresses, gate_weight, gate_bias = addresses
+        *state, gate_weight, gate_bias, dropout_mask = rest
+        tensors = [x, *state, *options[1:5], dropout_mask, gate_weight, gate_bias]
+        # kept, as those that were not contiguous are new; x has strides
+        self.tensors = [x, *(each if each is None else each.contiguous() for each in tensors[1:])]
+        address, *addresses, gate_weight, gate_bias = map(_address, self.tensors)
         self.layers = (c_int64 * len(options.gate_layers))(*options.gate_layers)
         self.problem = Problem(
             self.shape,
@@ -125,7 +121,7 @@ class _Call:
             x.stride(1),
             self.packed.address,
             *addresses,
-            len(options.gate_layers) if gate_weight else 0,
+            len(options.gate_layers),
             addressof(self.layers),
             gate_weight,
             gate_bias,
