@@ -16,7 +16,7 @@ from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
-SMALL = 1 << 18  # bytes that are not worth a mapping of their own
+SMALL = 1 << 25  # bytes that malloc keeps at hand, so that their pages need not be cleared again
 
 
 def refuse(x: Tensor) -> Optional[str]:

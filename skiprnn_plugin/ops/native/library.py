@@ -11,7 +11,7 @@ from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, 
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-ABI = 1
+ABI = 2
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 1
+#define SKIPRNN_ABI 2
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
