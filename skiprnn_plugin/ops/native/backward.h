@@ -319,7 +319,7 @@ private:
         for (int64_t n = 0; n < count; n++)
             memcpy(product + n * width, dh(l, slot_of(at[n].state)), width * sizeof(float));
         multiply(kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count, strips,
-                 cell.hh_first * width);
+                 cell.hh_first * width, stack.turn());
         for (int64_t n = 0; n < count; n++)
             memcpy(dh(l, slot_of(at[n].state)), product + n * width, width * sizeof(float));
         if (l > 0) {

@@ -90,32 +90,34 @@ struct Blocks {
     }
 };
 
+/* `backwards`: from the last strip to the first. Where the same B comes again and again, going to and fro finds what was used
+ * last still in the nearest cache. */
 template <int A_STEP, int B_STEP>
-void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth) {
+void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth, bool backwards) {
     static const Blocks<A_STEP, B_STEP> blocks;
-    // B's strips outside, so that those of a wide matrix are fetched once for all rows
-    int64_t width = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS];
-    const int64_t parts = (strips + width - 1) / width;
-    width = parts ? (strips + parts - 1) / parts : 1;
-    for (int64_t strip = 0; strip < strips; strip += width)
+    // B's strips outside, so that those of a wide matrix are fetched once for all rows; and in even parts
+    const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (strips + most - 1) / most;
+    for (int64_t part = 0; part < parts; part++) {
+        const int64_t nth = backwards ? parts - 1 - part : part;
+        const int64_t begin = strips * nth / parts, end = strips * (nth + 1) / parts;
         for (int64_t row = 0; row < rows; row += MAX_ROWS) {
             const int64_t height = rows - row < MAX_ROWS ? rows - row : MAX_ROWS;
-            const int64_t end = strip + width < strips ? strip + width : strips;
-            for (int64_t at = strip; at < end;) {  // in even parts, as a single strip leaves the adders idle
-                const int64_t parts = (end - at + STRIPS[height] - 1) / STRIPS[height], columns = (end - at + parts - 1) / parts;
+            for (int64_t at = begin; at < end;) {
+                const int64_t columns = end - at < STRIPS[height] ? end - at : STRIPS[height];
                 blocks.of[height][columns](of, row, at, depth);
                 at += columns;
             }
         }
+    }
 }
 
 /* A by rows, B in packed strips. */
 inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_strip, const float *init, int64_t init_row,
-                     float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
+                     float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth, bool backwards = false) {
     const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
     for (int64_t k = 0; k == 0 || k < depth; k += most) {
         const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row};
-        multiply_with<1, LANES>(of, rows, strips, depth - k < most ? depth - k : most);
+        multiply_with<1, LANES>(of, rows, strips, depth - k < most ? depth - k : most, backwards);
         init = c;
         init_row = c_row;
     }
@@ -125,7 +127,7 @@ inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_st
 inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows,
                       int64_t strips, int64_t depth) {
     const Product of = {a, 1, a_row, b, LANES, b_row, c, c_row, c, c_row};
-    multiply_with<0, 0>(of, rows, strips, depth);
+    multiply_with<0, 0>(of, rows, strips, depth, false);
 }
 
 }  // namespace

@@ -116,11 +116,14 @@ struct Stack {
         return problem.dropout_mask + ((layer - 1) * problem.batch + row) * hidden;
     }
 
+    /* Every other time true; see `multiply_with`. */
+    bool turn() { return turned = !turned; }
+
     /* U h of the first `count` states. */
     void recur(int64_t count) {
         for (int64_t l = 0; l < problem.shape.layers; l++)
             multiply(layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
-                     cell.hh_first * strips, hidden);
+                     cell.hh_first * strips, hidden, turn());
     }
 
     /* Candidates of `count` places, which are those from `first` on. Without `u`, place i has state i. */
@@ -132,7 +135,7 @@ struct Stack {
             project(l, first, count, at);
             if (!layer.u)
                 multiply(layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
-                         kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden);
+                         kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden, turn());
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
                 for (int64_t i = 0; i < count; i++)
@@ -177,6 +180,8 @@ struct Stack {
     }
 
 private:
+    bool turned = false;
+
     /* W x + b into the sums. */
     void project(int64_t l, int64_t first, int64_t count, const Place *at) {
         const Layer &layer = layers[l];
