@@ -137,6 +137,12 @@ private:
     float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
     int64_t slot_of(int64_t state) const { return state / window; }
 
+    /* One row of H units; the sequence before may have left anything in the padding. */
+    void set(float *to, const float *from) {
+        memcpy(to, from, hidden * sizeof(float));
+        memset(to + hidden, 0, (width - hidden) * sizeof(float));
+    }
+
     bool admit(int64_t i) {
         if (begun == share.count) return false;
         Slot &slot = slots[i];
@@ -144,8 +150,8 @@ private:
         slot = {row, saved.chains[2 * row], end_of(problem, row), 0, false, false, 0, incoming.p[row], incoming.acc[row]};
         for (int64_t l = 0; l < layers; l++) {
             const int64_t at = (l * problem.batch + row) * hidden;
-            memcpy(dh(l, i), incoming.h + at, hidden * sizeof(float));
-            if (cell.has_c) memcpy(dc(l, i), incoming.c + at, hidden * sizeof(float));
+            set(dh(l, i), incoming.h + at);
+            if (cell.has_c) set(dc(l, i), incoming.c + at);
         }
         if (problem.last_only) add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
         if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state

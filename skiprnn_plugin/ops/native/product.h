@@ -95,6 +95,7 @@ struct Blocks {
 template <int A_STEP, int B_STEP>
 void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth, bool backwards) {
     static const Blocks<A_STEP, B_STEP> blocks;
+    if (rows == 0) return;
     // B's strips outside, so that those of a wide matrix are fetched once for all rows; and in even parts
     const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (strips + most - 1) / most;
     for (int64_t part = 0; part < parts; part++) {

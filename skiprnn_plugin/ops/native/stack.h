@@ -139,13 +139,13 @@ struct Stack {
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
                 for (int64_t i = 0; i < count; i++)
-                    reset(width, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
+                    reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
                 float *n = kept + 2 * width;
                 multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
                          count, strips, hidden);
             }
             for (int64_t i = 0; i < count; i++)
-                combine<CELL, KEEP>(width, kept + i * kept_row, u(i), layer.h + at[i].state * width,
+                combine<CELL, KEEP>(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width,
                                     layer.c ? layer.c + at[i].state * width : nullptr, layer.new_h + (first + i) * width,
                                     layer.c ? layer.new_c + (first + i) * width : nullptr);
         }
