@@ -24,7 +24,8 @@ public:
           window(rows < AT_ONCE ? AT_ONCE / rows : 1), most(rows * window),
           stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
           strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
-          learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)) {
+          learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)),
+          gate_size(problem.gate_count * width + STRIP) {
         int64_t count = 0;
         for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
         enough = count < PENDING ? count : PENDING;
@@ -37,6 +38,8 @@ public:
         values = memory.take(rows * (problem.steps + 1));
         p = memory.take(most);
         own = memory.take_of<Own>(layers);
+        bias = memory.take(cell.sums * width);
+        gate = memory.take(gate_size);
         product = memory.take(rows * padded(width > problem.shape.input ? width : problem.shape.input));
         if (memory.failed) return;
         float *totals = share.totals;
@@ -59,8 +62,7 @@ public:
             layer.h = memory.take(room * width);
             layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
         }
-        total_gate_weight = totals;
-        total_gate_bias = totals + problem.gate_count * width;
+        total_gate = totals;
     }
 
     void run() {
@@ -125,12 +127,14 @@ private:
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
     const bool learned, narrow;
+    const int64_t gate_size;
     Slot *slots;
     State *states;
     Place *updates, *skips;
     float *values, *p, *product;
+    float *bias, *gate; /* the part of pending updates in gradients: of one layer's biases; of the gate's weight and bias */
     Own *own;
-    float *total_gate_weight, *total_gate_bias;
+    float *total_gate;
     int64_t enough, begun = 0, placed = 0, pending = 0;
 
     float *dh(int64_t l, int64_t slot) { return own[l].dh + slot * width; }
@@ -290,10 +294,10 @@ private:
         }
         const float d_logit = slot.dp * state.next_p * (1 - state.next_p);
         slot.dp = slot.dacc = dv;
-        total_gate_bias[0] += d_logit;
+        gate[problem.gate_count * width] += d_logit;
         for (int64_t g = 0; g < problem.gate_count; g++) {
             const int64_t l = problem.gate_layers[g];
-            add_scaled(width, d_logit, stack.gate_input(g) + n * width, total_gate_weight + g * width);
+            add_scaled(width, d_logit, stack.gate_input(g) + n * width, gate + g * width);
             add_scaled(width, d_logit, stack.gate_weight + g * width, cell.has_c ? dc(l, i) : dh(l, i));
         }
     }
@@ -398,7 +402,9 @@ private:
         const int64_t depth = cell.gates * width, first = cell.hh_first * width;
         for (int64_t l = 0; l < layers && pending > 0; l++) {
             Own &mine = own[l];
-            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, mine.total_bias);
+            memset(bias, 0, cell.sums * width * sizeof(float));
+            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, bias);
+            add(cell.sums * width, bias, mine.total_bias);
             const float *d_recurrent = mine.d_sums + cell.hh_at * width;
             add_outer(d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
@@ -411,6 +417,8 @@ private:
                 add_outer(mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row, depth,
                           mine.input_row / STRIP, pending);
         }
+        add(gate_size, gate, total_gate);
+        memset(gate, 0, gate_size * sizeof(float));
         pending = 0;
     }
 
