@@ -1,8 +1,8 @@
 /* The backward: each slot runs one sequence from its last update to its first. The equations are at the head of
  * by_update_backward.py.
  *
- * The states that a sequence held are known, so what was computed from them is computed anew, of several together, and nothing of
- * it is kept from the forward. Only the gradients go from state to state: at each first the update that it led to, then
+ * The states that a sequence held are known, so what was computed from them is computed anew, of several together (or it was
+ * kept, see `keeps_all`). Only the gradients go from state to state: at each first the update that it led to, then
  * the steps skipped before that, from the last to the first, of which the values that they would have read are needed.
  */
 #ifndef SKIPRNN_BACKWARD_H
@@ -25,7 +25,7 @@ public:
           stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
           strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
           learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)),
-          gate_size(problem.gate_count * width + STRIP) {
+          keeps(keeps_all(problem)), gate_size(problem.gate_count * width + STRIP) {
         int64_t count = 0;
         for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
         enough = count < PENDING ? count : PENDING;
@@ -74,8 +74,8 @@ public:
         while (active < rows && admit(active)) active++;
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) load_states(i);
-            stack.recur((active - 1) * window + slots[active - 1].states);
-            read_updates(active);
+            if (!keeps || skips_any(active)) stack.recur((active - 1) * window + slots[active - 1].states);
+            place_updates(active);
             for (int64_t j = 0; j < window; j++) pass_states(active, j);
             pending += placed;
             if (pending >= enough) flush();
@@ -94,16 +94,16 @@ private:
     static constexpr int64_t INITIAL = -1; /* in place of a record: the state before the first update */
 
     /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends or, if
-     * `follows`, an update sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
+     * `follows`, the update of record `next` sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
     struct Slot {
-        int64_t row, record, end, states;
+        int64_t row, record, next, end, states;
         bool follows, done;
         float next_p, dp, dacc;
     };
 
     /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place `place`. */
     struct State {
-        int64_t begin, end, place, record;
+        int64_t begin, end, place, record, next;
         bool follows;
         float p, acc, next_p;
     };
@@ -126,8 +126,8 @@ private:
     Stack stack;
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
-    const bool learned, narrow;
-    const int64_t gate_size;
+    const bool learned, narrow, keeps;
+    const int64_t gate_size, size = record_size(problem); /* of a record */
     Slot *slots;
     State *states;
     Place *updates, *skips;
@@ -151,7 +151,7 @@ private:
         if (begun == share.count) return false;
         Slot &slot = slots[i];
         const int64_t row = share.rows[begun++];
-        slot = {row, saved.chains[2 * row], end_of(problem, row), 0, false, false, 0, incoming.p[row], incoming.acc[row]};
+        slot = {row, saved.chains[2 * row], INITIAL, end_of(problem, row), 0, false, false, 0, incoming.p[row], incoming.acc[row]};
         for (int64_t l = 0; l < layers; l++) {
             const int64_t at = (l * problem.batch + row) * hidden;
             set(dh(l, i), incoming.h + at);
@@ -165,7 +165,8 @@ private:
         return true;
     }
 
-    const Record &record_of(int64_t record) { return record_at(saved, problem.shape, record); }
+    const Record &record_of(int64_t record) { return record_at(saved, size, record); }
+    const float *values_of(int64_t record) { return (const float *)&record_of(record) + RECORD_HEADER; }
 
     /* To the state before, which the update of `slot.record` followed. */
     void step_back(Slot &slot) {
@@ -173,6 +174,7 @@ private:
         slot.end = record.time;
         slot.follows = true;
         slot.next_p = record.p;
+        slot.next = slot.record;
         slot.record = record.previous;
     }
 
@@ -183,11 +185,12 @@ private:
             const int64_t index = i * window + slot.states;
             const bool initial = slot.record == INITIAL;
             slot.done = initial;
-            const float *from = initial ? nullptr : (const float *)&record_of(slot.record) + RECORD_HEADER;
+            const float *from = initial ? nullptr : values_of(slot.record);
             State &state = states[index];
             state.begin = initial ? begin_of(problem, slot.row) : record_of(slot.record).time + 1;
             state.end = slot.end;
             state.record = slot.record;
+            state.next = slot.next;
             state.follows = slot.follows;
             state.p = initial ? problem.p[slot.row] : record_of(slot.record).p;
             state.acc = initial ? problem.acc[slot.row] : 0;
@@ -203,8 +206,16 @@ private:
         }
     }
 
-    /* Computes all updates of the windows, those of the first states in front. */
-    void read_updates(int64_t active) {
+    /* Whether U h of the windows' states is needed for the steps that were skipped. */
+    bool skips_any(int64_t active) {
+        for (int64_t i = 0; i < active && learned; i++)
+            for (int64_t j = 0; j < slots[i].states; j++)
+                if (states[i * window + j].begin < states[i * window + j].end) return true;
+        return false;
+    }
+
+    /* All updates of the windows, those of the first states in front: computes what they made, or takes it from the records. */
+    void place_updates(int64_t active) {
         placed = 0;
         for (int64_t j = 0; j < window; j++)
             for (int64_t i = 0; i < active; i++) {
@@ -214,12 +225,34 @@ private:
                 updates[placed++] = {slots[i].row, states[index].end, index};
             }
         if (placed == 0) return;
+        if (keeps) {
+            for (int64_t n = 0; n < placed; n++) restore(n);
+            return;
+        }
         for (int64_t l = 0; l < layers; l++) {
             own[l].kept = stack.layers[l].kept;
             stack.layers[l].kept = own[l].d_sums + pending * kept_row;  // where their gradients will stand
         }
         stack.template candidates<CELL, true>(0, placed, updates);
         for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].kept;
+    }
+
+    /* What the update at place `n` made, from its record. */
+    void restore(int64_t n) {
+        const int64_t index = updates[n].state;
+        const float *from = values_of(states[index].next);
+        for (int64_t l = 0; l < layers; l++, from += hidden)
+            set(stack.layers[l].new_h + n * width, from);
+        for (int64_t l = 0; l < layers && cell.has_c; l++, from += hidden)
+            set(stack.layers[l].new_c + n * width, from);
+        for (int64_t l = 0; l < layers; l++) {
+            const Layer &layer = stack.layers[l];
+            float *to = own[l].d_sums + (pending + n) * kept_row;
+            for (int block = 0; block < cell.kept; block++, from += hidden)
+                set(to + block * width, from);
+            if (layer.read) stack.mask_input(l, n, updates[n].row);
+            if (layer.reset_h) multiply_values(width, to, layer.h + index * width, layer.reset_h + n * width);
+        }
     }
 
     /* The j-th state of all windows. */

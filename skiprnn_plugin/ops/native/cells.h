@@ -133,6 +133,11 @@ inline void add_scaled(int64_t width, float factor, const float *x, float *y) {
     for (int64_t at = 0; at < width; at += LANES) store(y + at, multiply_add(fill(factor), load(x + at), load(y + at)));
 }
 
+/* z = x y */
+inline void multiply_values(int64_t width, const float *x, const float *y, float *z) {
+    for (int64_t at = 0; at < width; at += LANES) store(z + at, load(x + at) * load(y + at));
+}
+
 /* y += x, of any number of values */
 inline void add(int64_t size, const float *x, float *y) {
     for (int64_t i = 0; i < size; i++) y[i] += x[i];

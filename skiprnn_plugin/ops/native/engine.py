@@ -16,7 +16,7 @@ from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
-SMALL = 1 << 25  # bytes that malloc keeps at hand, so that their pages need not be cleared again
+NEAR = 1 << 25  # bytes that malloc keeps at hand: no new pages to clear, and mostly still in the caches
 
 
 def refuse(x: Tensor) -> Optional[str]:
@@ -44,7 +44,7 @@ def forward(
     if not keep:
         _check(lib.skiprnn_forward(byref(call.problem), byref(result), None))
         return results, []
-    capacity, size = lib.skiprnn_records(byref(call.problem)), lib.skiprnn_record_size(byref(call.shape))
+    capacity, size = lib.skiprnn_records(byref(call.problem)), lib.skiprnn_record_size(byref(call.problem))
     records = _reserve(capacity * size)
     chains = x.new_empty((batch, 2), dtype=torch.int64)
     projected = x.new_empty(lib.skiprnn_projected_size(byref(call.problem)))
@@ -66,7 +66,7 @@ def backward(
     lib, call = library.load(), _Call(operands, weights, options)
     packed = pack(call.shape, call.weights, BACKWARD_TO_X if need_dx else BACKWARD)
     x, (records, chains, projected) = operands.x, (each.contiguous() for each in saved)
-    used = records.numel() // lib.skiprnn_record_size(byref(call.shape))
+    used = records.numel() // lib.skiprnn_record_size(byref(call.problem))
     kept = Saved(records.data_ptr(), used, used, chains.data_ptr(), projected.data_ptr() or None)
 
     d_output, *rest = gradients
@@ -116,6 +116,7 @@ class _Call:
             steps,
             options.last_only,
             torch.get_num_threads(),
+            NEAR // 4,
             address,
             x.stride(0),
             x.stride(1),
@@ -141,7 +142,7 @@ def _empty_like(tensor: Optional[Tensor]) -> Optional[Tensor]:
 def _reserve(count: int) -> Tensor:
     """Room for so many floats, whose pages become memory only as they are written."""
     size = 4 * count
-    if size <= SMALL:
+    if size <= NEAR:
         return torch.empty(count, dtype=torch.float32, device="cpu")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", NORESERVE)
     area = mmap.mmap(-1, size, flags=flags)
