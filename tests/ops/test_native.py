@@ -213,6 +213,94 @@ def test_the_bits_of_a_row_do_not_depend_on_the_batch(cell, engine, level, grad,
 
 @native
 @every_cell
+@pytest.mark.parametrize("inputs", [2, 200])
+def test_the_bits_of_a_rows_gradients_do_not_depend_on_the_batch(cell, engine, inputs):
+    problem = Problem(cell, 20, 30, inputs, 21, 2, dtype=torch.float32, resumed=True)
+    options = {"lengths": [30, 3, 0, 17, 29] * 4, "dropout_mask": 2.0 * (uniform_noise(20, 21)[None] < 0.5)}
+    problem.tensors["dropout_mask"] = options["dropout_mask"].requires_grad_()
+    whole = problem.gradients(problem.run(engine, **options))
+    for rows in (torch.tensor([3]), torch.arange(2, 5), torch.arange(20)[::2]):
+        part = Problem(cell, 20, 30, inputs, 21, 2, dtype=torch.float32, resumed=True)
+        part, fewer = only_rows(part, options, rows)
+        part.tensors["dropout_mask"] = fewer["dropout_mask"] = fewer["dropout_mask"].detach().requires_grad_()
+        got = part.gradients(part.run(engine, **fewer))
+        for name, dim in {"x": 0, "h": 1, "c": 1, "p": 0, "acc": 0, "dropout_mask": 1}.items():
+            if name in got:
+                assert_equal(got[name], whole[name].index_select(dim, rows), f"gradient of {name}")
+
+
+@levels()
+@every_cell
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("inputs, hidden", [(2, 5), (2, 16), (40, 5)])
+def test_a_row_that_is_not_finite_does_not_reach_others(cell, engine, level, value, inputs, hidden):
+    runs = []
+    for bad in (False, True):
+        problem = Problem(cell, 40, 6, inputs, hidden, 2, dtype=torch.float32, resumed=True)
+        if bad:
+            with torch.no_grad():
+                problem.tensors["x"][::3, 2:] = value
+        results = problem.run(engine)
+        gradients = problem.gradients(results)
+        of_rows = {name: gradients[name] for name in ("x", "h", "c", "p", "acc") if name in gradients}
+        runs.append(dict(enumerate(bitwise_parts(results))) | of_rows)
+    rows = torch.arange(40) % 3 != 0
+    for name, value in runs[0].items():
+        whole, got = ((value[:, rows] if len(value) == 2 else value[rows]) for value in (value, runs[1][name]))
+        assert_equal(got, whole, str(name))
+
+
+@native
+@every_cell
+def test_an_infinite_input_saturates_its_own_row(cell, engine):
+    problem = Problem(cell, 3, 6, 2, 5, 2, dtype=torch.float32)
+    with torch.no_grad():
+        problem.tensors["x"][1, 0, 0] = torch.inf  # of the first step, which every sequence reads
+    expected, got = (problem.run(name) for name in ("reference", engine))
+    assert_results_close(got, expected)
+    expected, got = (problem.gradients(each) for each in (expected, got))
+    assert expected.pop("weight_ih_l0").isnan().any() and got.pop("weight_ih_l0").isnan().any()  # 0 times infinity
+    assert_gradients_close(got, expected)
+
+
+@native
+@every_cell
+@pytest.mark.parametrize("last_only", [False, True])
+@pytest.mark.parametrize(
+    "batch, steps, inputs, hidden, layers",
+    [
+        (0, 3, 2, 5, 1),
+        (0, 3, 200, 5, 2),
+        (2, 0, 2, 5, 2),
+        (2, 0, 200, 5, 1),
+        (2, 3, 0, 5, 2),
+        (2, 3, 2, 0, 2),
+        (1,) * 5,
+    ],
+)
+def test_empty_and_smallest_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
+    problem = Problem(cell, batch, steps, inputs, hidden, layers, dtype=torch.float32)
+    expected, got = (problem.run(name, last_only=last_only) for name in ("reference", engine))
+    assert_results_close(got, expected)
+    assert_gradients_close(problem.gradients(got), problem.gradients(expected))
+
+
+@levels()
+@every_cell
+def test_gradients_of_weights_stay_exact_over_200_000_updates(cell, engine, level):
+    runs = []
+    for name, dtype in ((engine, torch.float32), ("indexed", torch.float64)):
+        problem = Problem(cell, 256, 784, 1, 8, 1, dtype=torch.float32, scale=0.3)
+        problem.tensors = {name: value.detach().to(dtype).requires_grad_() for name, value in problem.tensors.items()}
+        runs.append(problem.gradients(problem.run(name, schedule=torch.ones(256, 784))))
+    for name, expected in runs[1].items():
+        if name not in ("x", "h", "c"):
+            error = (runs[0][name] - expected).abs().max() / expected.abs().max()
+            assert error < 2e-6, f"{name}: {error:.1e}"
+
+
+@native
+@every_cell
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
 @pytest.mark.parametrize("inputs", [2, 200])
 def test_two_runs_are_bitwise_equal_with_any_number_of_threads(cell, engine, threads, inputs):
@@ -269,7 +357,12 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    record = library.load().skiprnn_record_size(library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)) * 4
+    record = (
+        library.load().skiprnn_record_size(
+            library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+        )
+        * 4
+    )
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
 
