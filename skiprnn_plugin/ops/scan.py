@@ -100,8 +100,8 @@ def skip_scan(
     _check_input(x, weights, cell_type)
     batch, steps, _ = x.shape
     hidden = weights[0].weight_hh.shape[-1]
-    state = _complete_state(state, len(weights), batch, hidden, x, cell_type)
-    gate = _check_gate(gate, len(weights), hidden, state.p)
+    state, wide = _check_state(state, len(weights), batch, hidden, x, cell_type)
+    gate = _check_gate(gate, len(weights), hidden, x, wide)
     begin, end = _bounds(lengths, offsets, batch, steps, x.device)
     check_threshold(threshold)
     threshold = float(threshold)
@@ -109,7 +109,7 @@ def skip_scan(
         if schedule is not None or gate is None:
             raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
         _check_shape("noise", noise, (batch, steps))
-        threshold = noise.to(x.device, state.p.dtype)
+        threshold = noise.to(x.device, wide)
     if schedule is not None:
         schedule = _check_schedule(schedule, batch, steps).to(x.device, torch.bool)
     elif gate is None:
@@ -249,8 +249,10 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
                 _check_tensor(f"weights[{layer}].{w._fields[field]}", tensor, shape, first)
 
 
-def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
-    """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
+def _check_state(
+    state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]
+) -> Tuple[SkipState, torch.dtype]:
+    """``state``, and the dtype of its ``p`` and ``acc``, float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
     h, c, p, acc = SkipState(*state)
@@ -258,30 +260,28 @@ def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: T
     if cell.has_c:
         _check_tensor("state.c", c, (layers, batch, hidden), x)
     dtype = torch.promote_types(h.dtype, torch.float32)
-    if p is None:
-        p = torch.ones(batch, dtype=dtype, device=x.device)
-    else:
+    if p is not None:
         _check_tensor("state.p", p, (batch,), x, dtype=False)
         p = p.to(dtype)
-    if acc is None:
-        acc = torch.zeros(batch, dtype=dtype, device=x.device)
-    else:
+    if acc is not None:
         _check_tensor("state.acc", acc, (batch,), x, dtype=False)
         acc = acc.to(dtype)
-    return SkipState(h, c if cell.has_c else None, p, acc)
+    return SkipState(h, c if cell.has_c else None, p, acc), dtype
 
 
-def _check_gate(gate: Optional[Gate], layers: int, hidden: int, p: Tensor) -> Optional[Gate]:
-    """``gate`` in the precision of ``p``, its layers counted from 0."""
+def _check_gate(
+    gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype: torch.dtype
+) -> Optional[Gate]:
+    """``gate`` in ``dtype``, its layers counted from 0."""
     if gate is None:
         return None
     weight, bias, chosen = Gate(*gate)
     if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
-    _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), p, dtype=False)
-    _check_tensor("gate.bias", bias, (1,), p, dtype=False)
-    if weight.dtype != p.dtype or bias.dtype != p.dtype:
-        weight, bias = weight.to(p.dtype), bias.to(p.dtype)
+    _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), x, dtype=False)
+    _check_tensor("gate.bias", bias, (1,), x, dtype=False)
+    if weight.dtype != dtype or bias.dtype != dtype:
+        weight, bias = weight.to(dtype), bias.to(dtype)
     return Gate(weight, bias, tuple([layer % layers for layer in chosen]))
 
 

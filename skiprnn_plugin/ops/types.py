@@ -21,6 +21,14 @@ class SkipState(NamedTuple):
     p: Optional[Tensor] = None
     acc: Optional[Tensor] = None
 
+    def filled(self) -> "SkipState":
+        """With the tensors that ``p`` and ``acc`` stand for where they are None."""
+        h, c, p, acc = self
+        size, like = h.shape[1], {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
+        return SkipState(
+            h, c, torch.ones(size, **like) if p is None else p, torch.zeros(size, **like) if acc is None else acc
+        )
+
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""
         return SkipState(*(value if value is None else value.detach() for value in self))
@@ -71,8 +79,8 @@ class Operands(NamedTuple):
         x: [B, T, D].
         h: [num_layers, B, H].
         c: like ``h``; None for cells without one.
-        p: [B].
-        acc: [B].
+        p: [B]; None for 1, to the engines of ``autograd.TAKE_NONE`` alone.
+        acc: [B]; None for 0, to the same.
         gate_weight: [1, len(gate_layers) * H]; None without a gate.
         gate_bias: [1]; None without a gate.
         dropout_mask: [num_layers - 1, B, H], or None.
@@ -81,8 +89,8 @@ class Operands(NamedTuple):
     x: Tensor
     h: Tensor
     c: Optional[Tensor]
-    p: Tensor
-    acc: Tensor
+    p: Optional[Tensor]
+    acc: Optional[Tensor]
     gate_weight: Optional[Tensor]
     gate_bias: Optional[Tensor]
     dropout_mask: Optional[Tensor]

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 2
+#define SKIPRNN_ABI 3
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
@@ -38,16 +38,16 @@ typedef struct {
     int64_t x_step_stride;
     const float *packed;     /* from skiprnn_pack */
     const float *h, *c;      /* initial state [L, B, H]; c NULL without cell state */
-    const float *p, *acc;    /* [B] */
+    const float *p, *acc;    /* [B]; NULL: 1 and 0 */
+    const float *gate_weight;   /* [gate_count * H]; NULL without a gate */
+    const float *gate_bias;     /* [1]; NULL without a gate */
+    const float *dropout_mask;  /* [L - 1, B, H], or NULL */
     const int64_t *begin;    /* first real step of each sequence [B]; NULL: 0 */
     const int64_t *end;      /* the one after its last [B]; NULL: T */
     const uint8_t *schedule; /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
     const float *noise;      /* u = v > noise [B, T]; NULL: u = v > threshold */
-    const float *dropout_mask; /* [L - 1, B, H], or NULL */
     int64_t gate_count;      /* layers that the gate reads; 0: no gate (then there is a schedule) */
     const int64_t *gate_layers; /* which, each 0..L-1 [gate_count] */
-    const float *gate_weight;   /* [gate_count * H] */
-    const float *gate_bias;     /* [1] */
     float threshold;
 } skiprnn_problem;
 
@@ -69,7 +69,7 @@ typedef struct {
     float *projected;  /* [skiprnn_projected_size], W x + b of every step; NULL where that size is 0 */
 } skiprnn_saved;
 
-/* Gradients that come in (contiguous but for the strides; none may be NULL but dc without cell state) ... */
+/* Gradients that come in (contiguous but for the strides; NULL: 0) ... */
 typedef struct {
     const float *output;         /* as the result's */
     int64_t output_batch_stride; /* in floats; contiguous in H */
@@ -81,7 +81,7 @@ typedef struct {
 typedef struct {
     float *x;              /* [B, T, D], or NULL if none is wanted */
     float *const *weights; /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
-    float *h, *c, *p, *acc;
+    float *h, *c, *p, *acc;         /* c NULL without cell state, p and acc where those of the problem are */
     float *gate_weight, *gate_bias; /* NULL without a gate */
     float *dropout_mask;            /* NULL without a mask */
 } skiprnn_outgoing;
