@@ -15,6 +15,7 @@ from .cells import CELLS
 from .op import scan_op
 from .types import Operands, Options, SkipState
 
+NOTHING = nullcontext()
 NAMES = {cell: name for name, cell in CELLS.items()}
 
 
@@ -24,7 +25,7 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
         return reference.scan(x, weights, state, gate, **options, dropout_mask=dropout_mask, last_only=last_only)
     constant = isinstance(threshold, float)
-    layers = [] if gate is None else list(gate.layers)
+    layers = () if gate is None else gate.layers
     noise, threshold = (None, threshold) if constant else (threshold, 0.5)
     options = Options(NAMES[cell], begin, end, schedule, noise, threshold, layers, last_only)
     weights = [each for w in weights for each in w[:4]]
@@ -39,7 +40,7 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         state = state.filled()
     operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
     keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*operands, *weights))
-    with torch.autocast(x.device.type, enabled=False) if autocast else nullcontext():
+    with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
         if seen:
             output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
             c = c if cell.has_c else None

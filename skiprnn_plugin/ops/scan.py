@@ -126,7 +126,10 @@ def skip_scan(
         options.append("recurrent_dropout")
     if weights[0].norm_weight is not None:
         options.append("layer_norm")
-    return _choose_engine(engine, options, x).scan(
+    scan = _choose_engine(engine, options, x).scan
+    if masks:
+        scan = partial(scan, **masks)
+    return scan(
         x,
         weights,
         state,
@@ -138,7 +141,6 @@ def skip_scan(
         threshold=threshold,
         dropout_mask=dropout_mask,
         last_only=last_only,
-        **masks,
     )
 
 
@@ -186,21 +188,28 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
-def _fits(tensor: Tensor, shape: Tuple[int, ...], like: Tensor) -> bool:
-    """Whether there is nothing for :func:`_check_tensor` to say, as mostly."""
-    return (
-        isinstance(tensor, Tensor)
-        and tensor.shape == shape
-        and tensor.dtype == like.dtype
-        and tensor.device == like.device
-    )
+def _check_tensors(
+    argument: str, tensors: tuple, shapes: Sequence[Optional[Tuple[int, ...]]], like: Tensor, any_dtype: Sequence[str] = ()
+) -> bool:
+    """:func:`_check_tensor` for the fields of a NamedTuple that have a shape, of which some may have ``any_dtype``.
+    Returns whether all have ``like``'s."""
+    dtype, device = like.dtype, like.device
+    for tensor, shape in zip(tensors, shapes):  # a quick look, as mostly all is well
+        if shape is not None and not (
+            isinstance(tensor, Tensor) and tensor.shape == shape and tensor.dtype == dtype and tensor.device == device
+        ):
+            break
+    else:
+        return True
+    for field, tensor, shape in zip(tensors._fields, tensors, shapes):
+        if shape is not None:
+            _check_tensor(f"{argument}.{field}", tensor, shape, like, field not in any_dtype)
+    return False
 
 
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
     """Raise ValueError unless ``tensor`` has the shape and ``like``'s device and ``dtype`` (autocast brings dtypes
     together)."""
-    if _fits(tensor, shape, like):
-        return
     _check_shape(argument, tensor, shape)
     whats = ("device", "dtype") if dtype and not torch.is_autocast_enabled(like.device.type) else ("device",)
     for what in whats:
@@ -238,15 +247,14 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
     first, width = weights[0].weight_ih, x.shape[-1]
     if width != first.shape[-1]:
         raise ValueError(f"x: expected {first.shape[-1]} features (input_size), got {width}")
-    _check_tensor("x", x, x.shape, first)
+    if x.dtype != first.dtype or x.device != first.device:
+        _check_tensor("x", x, x.shape, first)
     hidden = weights[0].weight_hh.shape[-1]
     rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
-    normalized = any(each is not None for w in weights for each in w[4:])
+    normalized = [each for w in weights for each in w[4:] if each is not None]
     for layer, w in enumerate(weights):
         shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        for field, (tensor, shape) in enumerate(zip(w, shapes if normalized else shapes[:4])):
-            if not _fits(tensor, shape, first):
-                _check_tensor(f"weights[{layer}].{w._fields[field]}", tensor, shape, first)
+        _check_tensors(f"weights[{layer}]", w, shapes if normalized else shapes[:4], first)
 
 
 def _check_state(
@@ -255,34 +263,27 @@ def _check_state(
     """``state``, and the dtype of its ``p`` and ``acc``, float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
-    h, c, p, acc = SkipState(*state)
-    _check_tensor("state.h", h, (layers, batch, hidden), x)
-    if cell.has_c:
-        _check_tensor("state.c", c, (layers, batch, hidden), x)
+    h, c, p, acc = state = SkipState(*state)
+    full = (layers, batch, hidden)
+    shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
+    same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
     dtype = torch.promote_types(h.dtype, torch.float32)
-    if p is not None:
-        _check_tensor("state.p", p, (batch,), x, dtype=False)
-        p = p.to(dtype)
-    if acc is not None:
-        _check_tensor("state.acc", acc, (batch,), x, dtype=False)
-        acc = acc.to(dtype)
-    return SkipState(h, c if cell.has_c else None, p, acc), dtype
+    if not same or x.dtype != dtype:
+        state = SkipState(h, c, *(each if each is None else each.to(dtype) for each in (p, acc)))
+    return state if cell.has_c or c is None else state._replace(c=None), dtype
 
 
-def _check_gate(
-    gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype: torch.dtype
-) -> Optional[Gate]:
+def _check_gate(gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype: torch.dtype) -> Optional[Gate]:
     """``gate`` in ``dtype``, its layers counted from 0."""
     if gate is None:
         return None
-    weight, bias, chosen = Gate(*gate)
+    weight, bias, chosen = gate = Gate(*gate)
     if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
-    _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), x, dtype=False)
-    _check_tensor("gate.bias", bias, (1,), x, dtype=False)
-    if weight.dtype != dtype or bias.dtype != dtype:
-        weight, bias = weight.to(dtype), bias.to(dtype)
-    return Gate(weight, bias, tuple([layer % layers for layer in chosen]))
+    same = _check_tensors("gate", gate, ((1, len(chosen) * hidden), (1,)), x, any_dtype=("weight", "bias"))
+    if not same or x.dtype != dtype:
+        gate = Gate(weight.to(dtype), bias.to(dtype), chosen)
+    return gate._replace(layers=tuple([layer % layers for layer in chosen])) if min(chosen) < 0 else gate
 
 
 def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:

@@ -1,6 +1,6 @@
 """The small tuples of tensors that the engines take and return."""
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -116,5 +116,5 @@ class Options(NamedTuple):
     schedule: Optional[Tensor]
     noise: Optional[Tensor]
     threshold: float
-    gate_layers: List[int]
+    gate_layers: Sequence[int]
     last_only: bool

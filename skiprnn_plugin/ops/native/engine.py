@@ -22,7 +22,7 @@ SMALL = 1 << 25  # bytes that malloc keeps at hand, so that their pages need not
 
 def refuse(x: Tensor) -> Optional[str]:
     """Why the engine cannot take ``x``; None if it can."""
-    if x.dtype != torch.float32 or x.device.type != "cpu":
+    if x.dtype != torch.float32 or not x.is_cpu:
         return f"takes torch.float32 on the CPU, got {x.dtype} on {x.device}"
     if torch.is_autocast_enabled("cpu"):
         return "takes torch.float32 on the CPU, got autocast, which wants a lower precision"
@@ -36,14 +36,14 @@ def forward(
     that they make [B, 2], and W x + b of every step (empty for inputs that are not wide)."""
     lib, (problem, *kept) = library.load(), _describe(operands, weights, options)
     x, h, c, *_ = kept[0]
-    batch, steps, _ = x.shape
+    batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = [
-        x.new_empty((batch, h.shape[2]) if options.last_only else (batch, steps, h.shape[2])),
+        x.new_empty(batch, hidden) if options.last_only else x.new_empty(batch, steps, hidden),
         torch.empty_like(h),
         None if c is None else torch.empty_like(c),
         x.new_empty(batch),
         x.new_empty(batch),
-        x.new_empty((batch, steps)),
+        x.new_empty(batch, steps),
     ]
     result = Result(*_addresses(results))
     if not keep:
@@ -51,11 +51,11 @@ def forward(
         return results, []
     capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem.shape)
     records = _reserve(x, capacity * size)
-    chains = x.new_empty((batch, 2), dtype=torch.int64)
+    chains = x.new_empty(batch, 2, dtype=torch.int64)
     projected = x.new_empty(lib.skiprnn_projected_size(problem))
     saved = Saved(records.data_ptr(), capacity, 0, chains.data_ptr(), projected.data_ptr() or None)
     _check(lib.skiprnn_forward(problem, result, saved))
-    return results, [records.narrow(0, 0, saved.used * size), chains, projected]
+    return results, [records[: saved.used * size], chains, projected]
 
 
 def backward(
