@@ -147,7 +147,10 @@ class SkipRNNBase(nn.Module):
 
     def _get(self, name: str) -> Optional[Tensor]:
         """The parameter of that name, or what a parametrization has put in its place, in a third of getattr's time."""
-        return self._parameters[name] if name in self._parameters else getattr(self, name)
+        try:
+            return self._parameters[name]
+        except KeyError:
+            return getattr(self, name)
 
     @property
     def flops_per_update(self) -> int:
@@ -279,7 +282,7 @@ class SkipRNNBase(nn.Module):
         return output, state, updates
 
     def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:
-        """``skip_scan``'s masks for one direction, those of dropout, zoneout and recurrent dropout, newly drawn; None in
+        """``skip_scan``'s masks for one direction, dropout's, zoneout's and recurrent dropout's, newly drawn; None in
         evaluation."""
         masks: List[Optional[Tensor]] = [None, None, None]
         if not self.training:

@@ -189,7 +189,11 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
 
 
 def _check_tensors(
-    argument: str, tensors: tuple, shapes: Sequence[Optional[Tuple[int, ...]]], like: Tensor, any_dtype: Sequence[str] = ()
+    argument: str,
+    tensors: tuple,
+    shapes: Sequence[Optional[Tuple[int, ...]]],
+    like: Tensor,
+    any_dtype: Sequence[str] = (),
 ) -> bool:
     """:func:`_check_tensor` for the fields of a NamedTuple that have a shape, of which some may have ``any_dtype``.
     Returns whether all have ``like``'s."""
@@ -263,7 +267,9 @@ def _check_state(
     """``state``, and the dtype of its ``p`` and ``acc``, float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
-    h, c, p, acc = state = SkipState(*state)
+    if type(state) is not SkipState:
+        state = SkipState(*state)
+    h, c, p, acc = state
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
     same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
@@ -277,7 +283,9 @@ def _check_gate(gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype
     """``gate`` in ``dtype``, its layers counted from 0."""
     if gate is None:
         return None
-    weight, bias, chosen = gate = Gate(*gate)
+    if type(gate) is not Gate:
+        gate = Gate(*gate)
+    weight, bias, chosen = gate
     if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
     same = _check_tensors("gate", gate, ((1, len(chosen) * hidden), (1,)), x, any_dtype=("weight", "bias"))

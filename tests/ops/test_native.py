@@ -480,11 +480,11 @@ def test_the_library_says_when_memory_runs_out(engine, monkeypatch):
 def test_packing_tells_whether_anything_changed(engine):
     rnn = SkipGRU(3, 5)
     weights = [each.detach() for each in rnn._weights("")[0][:4]]
-    shape = library.Shape(1, 1, 3, 5)
-    packed = packing.pack(shape, weights, library.FORWARD)
+
+    packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
     array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
-    again = (shape, array, library.FORWARD, packed.address, packed.known)
+    again = (packed.struct, array, library.FORWARD, packed.address, packed.known)
     assert library.load().skiprnn_pack(*again) == 0
     weights[1][0, 0] += 1
     assert library.load().skiprnn_pack(*again) == 1
-    assert packing.pack(shape, weights, library.FORWARD) is packed
+    assert packing.pack((1, 1, 3, 5), weights, library.FORWARD) is packed

@@ -31,9 +31,9 @@ def refuse(x: Tensor) -> Optional[str]:
 
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
-) -> Tuple[List[Optional[Tensor]], List[Tensor]]:
+) -> Tuple[List[Optional[Tensor]], List[Optional[Tensor]]]:
     """Output, h, c, p, acc and updates; and if the backward's needs are to be kept: the updates' records, the chains
-    that they make [B, 2], and W x + b of every step (empty for inputs that are not wide)."""
+    that they make [B, 2], and W x + b of every step (None for inputs that are not wide)."""
     lib, (problem, *kept) = library.load(), _describe(operands, weights, options)
     x, h, c, *_ = kept[0]
     batch, steps, hidden = *x.shape[:2], h.shape[2]
@@ -52,8 +52,10 @@ def forward(
     capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem.shape)
     records = _reserve(x, capacity * size)
     chains = x.new_empty(batch, 2, dtype=torch.int64)
-    projected = x.new_empty(lib.skiprnn_projected_size(problem))
-    saved = Saved(records.data_ptr(), capacity, 0, chains.data_ptr(), projected.data_ptr() or None)
+    width = lib.skiprnn_projected_size(problem)
+    projected = x.new_empty(width) if width > 0 else None
+    to_records, *addresses = _addresses([records, chains, projected])
+    saved = Saved(to_records, capacity, 0, *addresses)
     _check(lib.skiprnn_forward(problem, result, saved))
     return results, [records[: saved.used * size], chains, projected]
 
@@ -70,9 +72,10 @@ def backward(
     """Gradients of the operands and weights, in their order, from those of the results, of which None means 0."""
     lib, (problem, tensors, weights, packed) = library.load(), _describe(operands, weights, options)
     transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
-    records, chains, projected = [each.contiguous() for each in saved]
-    used = records.numel() // lib.skiprnn_record_size(problem.shape)
-    kept = Saved(records.data_ptr(), used, used, chains.data_ptr(), projected.data_ptr() or None)
+    saved = _contiguous(saved)
+    to_records, to_chains, to_projected = _addresses(saved)
+    used = saved[0].numel() // lib.skiprnn_record_size(problem.shape)
+    kept = Saved(to_records, used, used, to_chains, to_projected or None)  # of a registered op it is an empty tensor
 
     d_output, *rest = gradients
     strides = (0, 0)
@@ -81,7 +84,7 @@ def backward(
         strides = (d_output.stride(0), 0 if options.last_only else d_output.stride(1))
     if operands.c is None:
         rest[1] = None  # a registered op has an empty tensor for it
-    rest = [each if each is None else each.contiguous() for each in rest]
+    rest = _contiguous(rest)
     d_address, *addresses = _addresses([d_output, *rest])
     incoming = Incoming(d_address, *strides, *addresses)
 
@@ -111,10 +114,11 @@ def _describe(
     batch, steps, inputs = x.shape
     if x.stride(2) != 1 and inputs != 1:
         x = x.contiguous()
+    batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
-    weights = [each.contiguous() for each in weights]
+    weights = _contiguous(weights)
     packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
-    tensors = [x] + [each if each is None else each.contiguous() for each in (*operands[1:], *options[1:5])]
+    tensors = [x, *_contiguous((*operands[1:], *options[1:5]))]
     address, *addresses = _addresses(tensors)
     problem = Problem(
         packed.struct,
@@ -123,8 +127,8 @@ def _describe(
         options.last_only,
         torch.get_num_threads(),
         address,
-        x.stride(0),
-        x.stride(1),
+        batch_stride,
+        step_stride,
         packed.address,
         *addresses,
         len(layers),
@@ -138,6 +142,10 @@ def _describe(
 def _indices(layers: Tuple[int, ...]) -> Array:
     """As the library reads them; never written to."""
     return (c_int64 * len(layers))(*layers)
+
+
+def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    return [each if each is None else each.contiguous() for each in tensors]
 
 
 def _addresses(tensors: Sequence[Optional[Tensor]]) -> List[Optional[int]]:
