@@ -160,13 +160,11 @@ class SkipRNNBase(nn.Module):
 
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from: its first step always updates."""
-        return self._join_states([self._initial_state(suffix, batch_size) for suffix in self._directions])
+        return self._join_states([_tile(self._initial_state(suffix), batch_size) for suffix in self._directions])
 
-    def _initial_state(self, suffix: str, batch_size: int) -> SkipState:
-        h, c = self._get("initial_h" + suffix), self._get("initial_c" + suffix)
-        if batch_size == 1:
-            return SkipState(h, c)
-        return SkipState(h.expand(-1, batch_size, -1), c if c is None else c.expand(-1, batch_size, -1))
+    def _initial_state(self, suffix: str) -> SkipState:
+        """Of one sequence."""
+        return SkipState(self._get("initial_h" + suffix), self._get("initial_c" + suffix))
 
     def _join_states(self, states: List[SkipState]) -> SkipState:
         if not self.bidirectional:
@@ -259,11 +257,15 @@ class SkipRNNBase(nn.Module):
             if lengths is not None:  # and checked, in the first direction
                 lengths = torch.as_tensor(lengths, device=x.device)
                 offsets = steps - lengths - (0 if offsets is None else offsets)
+        if state is None:
+            state = self._initial_state(suffix)
+            if batch != 1:
+                state = _tile(state, batch)
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
             self._weights(suffix),
-            self._initial_state(suffix, batch) if state is None else state,
+            state,
             gate,
             cell=self.cell,
             lengths=lengths,
@@ -317,6 +319,10 @@ class SkipRNNBase(nn.Module):
         if self.update_weight is None:
             parts.append("gate=False")
         return ", ".join(parts)
+
+
+def _tile(state: SkipState, batch_size: int) -> SkipState:
+    return SkipState(*(each if each is None else each.expand(-1, batch_size, -1) for each in state))
 
 
 class SkipLSTM(SkipRNNBase):

@@ -480,7 +480,6 @@ def test_the_library_says_when_memory_runs_out(engine, monkeypatch):
 def test_packing_tells_whether_anything_changed(engine):
     rnn = SkipGRU(3, 5)
     weights = [each.detach() for each in rnn._weights("")[0][:4]]
-
     packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
     array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
     again = (packed.struct, array, library.FORWARD, packed.address, packed.known)
