@@ -269,7 +269,8 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    record = library.load().skiprnn_record_size(library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)) * 4
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    record = library.load().skiprnn_record_size(sizes) * 4
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
 
