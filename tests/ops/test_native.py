@@ -125,7 +125,9 @@ def only_rows(problem, options, rows):
 
 @native
 @pytest.mark.parametrize("seed", range(200))
-def test_random_problems(engine, seed):
+def test_random_problems(engine, seed, monkeypatch):
+    if seed % 2:  # as for large problems, whose backward computes anew what others keep
+        monkeypatch.setattr(native_engine, "NEAR", 0)
     problem, options = drawn_problem(seed)
     problem, options = only_rows(problem, options, decided_rows(problem, options).nonzero().squeeze(1))
     expected, got = (problem.run(name, **options) for name in ("reference", engine))
@@ -267,7 +269,8 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    record = library.load().skiprnn_record_size(library.Shape(0, 1, 1, 64)) * 4
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    record = library.load().skiprnn_record_size(sizes) * 4
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
 

@@ -1,8 +1,8 @@
 /* The backward: each slot runs one sequence from its last update to its first. The equations are at the head of
  * by_update_backward.py.
  *
- * The states that a sequence held are known, so what was computed from them is computed anew, of several together, and nothing of
- * it is kept from the forward. Only the gradients go from state to state: at each first the update that it led to, then
+ * The states that a sequence held are known, so what was computed from them is computed anew, of several together (or it was
+ * kept, see `keeps_all`). Only the gradients go from state to state: at each first the update that it led to, then
  * the steps skipped before that, from the last to the first, of which the values that they would have read are needed.
  */
 #ifndef SKIPRNN_BACKWARD_H
@@ -24,7 +24,8 @@ public:
           window(rows < AT_ONCE ? AT_ONCE / rows : 1), most(rows * window),
           stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
           strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
-          learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)) {
+          learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)),
+          keeps(keeps_all(problem)), gate_size(problem.gate_count * width + STRIP) {
         int64_t count = 0;
         for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
         enough = count < PENDING ? count : PENDING;
@@ -37,6 +38,8 @@ public:
         values = memory.take(rows * (problem.steps + 1));
         p = memory.take(most);
         own = memory.take_of<Own>(layers);
+        bias = memory.take(cell.sums * width);
+        gate = memory.take(gate_size);
         product = memory.take(rows * padded(width > problem.shape.input ? width : problem.shape.input));
         if (memory.failed) return;
         float *totals = share.totals;
@@ -59,8 +62,7 @@ public:
             layer.h = memory.take(room * width);
             layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
         }
-        total_gate_weight = totals;
-        total_gate_bias = totals + problem.gate_count * width;
+        total_gate = totals;
     }
 
     void run() {
@@ -72,8 +74,8 @@ public:
         while (active < rows && admit(active)) active++;
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) load_states(i);
-            stack.recur((active - 1) * window + slots[active - 1].states);
-            read_updates(active);
+            if (!keeps || skips_any(active)) stack.recur((active - 1) * window + slots[active - 1].states);
+            place_updates(active);
             for (int64_t j = 0; j < window; j++) pass_states(active, j);
             pending += placed;
             if (pending >= enough) flush();
@@ -92,16 +94,16 @@ private:
     static constexpr int64_t INITIAL = -1; /* in place of a record: the state before the first update */
 
     /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends or, if
-     * `follows`, an update sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
+     * `follows`, the update of record `next` sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
     struct Slot {
-        int64_t row, record, end, states;
+        int64_t row, record, next, end, states;
         bool follows, done;
         float next_p, dp, dacc;
     };
 
     /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place `place`. */
     struct State {
-        int64_t begin, end, place, record;
+        int64_t begin, end, place, record, next;
         bool follows;
         float p, acc, next_p;
     };
@@ -124,32 +126,41 @@ private:
     Stack stack;
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
-    const bool learned, narrow;
+    const bool learned, narrow, keeps;
+    const int64_t gate_size, size = record_size(problem); /* of a record */
     Slot *slots;
     State *states;
     Place *updates, *skips;
     float *values, *p, *product;
+    float *bias, *gate; /* the part of pending updates in gradients: of one layer's biases; of the gate's weight and bias */
     Own *own;
-    float *total_gate_weight, *total_gate_bias;
+    float *total_gate;
     int64_t enough, begun = 0, placed = 0, pending = 0;
 
     float *dh(int64_t l, int64_t slot) { return own[l].dh + slot * width; }
     float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
     int64_t slot_of(int64_t state) const { return state / window; }
 
+    /* One row of H units, of 0 if there is none; the sequence before may have left anything in the padding. */
+    void set(float *to, const float *from) {
+        memset(to, 0, width * sizeof(float));
+        if (from) memcpy(to, from, hidden * sizeof(float));
+    }
+
     bool admit(int64_t i) {
         if (begun == share.count) return false;
         Slot &slot = slots[i];
         const int64_t row = share.rows[begun++];
-        slot = {row, saved.chains[2 * row], end_of(problem, row), 0, false, false, 0, 0, 0};
+        slot = {row, saved.chains[2 * row], INITIAL, end_of(problem, row), 0, false, false, 0, 0, 0};
         if (incoming.p) slot.dp = incoming.p[row];
         if (incoming.acc) slot.dacc = incoming.acc[row];
         for (int64_t l = 0; l < layers; l++) {
             const int64_t at = (l * problem.batch + row) * hidden;
-            take_in(incoming.h, at, dh(l, i));
-            if (cell.has_c) take_in(incoming.c, at, dc(l, i));
+            set(dh(l, i), incoming.h ? incoming.h + at : nullptr);
+            if (cell.has_c) set(dc(l, i), incoming.c ? incoming.c + at : nullptr);
         }
-        if (problem.last_only && incoming.output) add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
+        if (problem.last_only && incoming.output)
+            add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
         if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
             add_output(i, slot.end - 1);
             step_back(slot);
@@ -157,14 +168,8 @@ private:
         return true;
     }
 
-    void take_in(const float *from, int64_t at, float *to) {
-        if (from)
-            memcpy(to, from + at, hidden * sizeof(float));
-        else
-            memset(to, 0, hidden * sizeof(float));
-    }
-
-    const Record &record_of(int64_t record) { return record_at(saved, problem.shape, record); }
+    const Record &record_of(int64_t record) { return record_at(saved, size, record); }
+    const float *values_of(int64_t record) { return (const float *)&record_of(record) + RECORD_HEADER; }
 
     /* To the state before, which the update of `slot.record` followed. */
     void step_back(Slot &slot) {
@@ -172,6 +177,7 @@ private:
         slot.end = record.time;
         slot.follows = true;
         slot.next_p = record.p;
+        slot.next = slot.record;
         slot.record = record.previous;
     }
 
@@ -182,11 +188,12 @@ private:
             const int64_t index = i * window + slot.states;
             const bool initial = slot.record == INITIAL;
             slot.done = initial;
-            const float *from = initial ? nullptr : (const float *)&record_of(slot.record) + RECORD_HEADER;
+            const float *from = initial ? nullptr : values_of(slot.record);
             State &state = states[index];
             state.begin = initial ? begin_of(problem, slot.row) : record_of(slot.record).time + 1;
             state.end = slot.end;
             state.record = slot.record;
+            state.next = slot.next;
             state.follows = slot.follows;
             state.p = initial ? p_of(problem, slot.row) : record_of(slot.record).p;
             state.acc = initial ? acc_of(problem, slot.row) : 0;
@@ -202,8 +209,16 @@ private:
         }
     }
 
-    /* Computes all updates of the windows, those of the first states in front. */
-    void read_updates(int64_t active) {
+    /* Whether U h of the windows' states is needed for the steps that were skipped. */
+    bool skips_any(int64_t active) {
+        for (int64_t i = 0; i < active && learned; i++)
+            for (int64_t j = 0; j < slots[i].states; j++)
+                if (states[i * window + j].begin < states[i * window + j].end) return true;
+        return false;
+    }
+
+    /* All updates of the windows, those of the first states in front: computes what they made, or takes it from the records. */
+    void place_updates(int64_t active) {
         placed = 0;
         for (int64_t j = 0; j < window; j++)
             for (int64_t i = 0; i < active; i++) {
@@ -213,12 +228,34 @@ private:
                 updates[placed++] = {slots[i].row, states[index].end, index};
             }
         if (placed == 0) return;
+        if (keeps) {
+            for (int64_t n = 0; n < placed; n++) restore(n);
+            return;
+        }
         for (int64_t l = 0; l < layers; l++) {
             own[l].kept = stack.layers[l].kept;
             stack.layers[l].kept = own[l].d_sums + pending * kept_row;  // where their gradients will stand
         }
         stack.template candidates<CELL, true>(0, placed, updates);
         for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].kept;
+    }
+
+    /* What the update at place `n` made, from its record. */
+    void restore(int64_t n) {
+        const int64_t index = updates[n].state;
+        const float *from = values_of(states[index].next);
+        for (int64_t l = 0; l < layers; l++, from += hidden)
+            set(stack.layers[l].new_h + n * width, from);
+        for (int64_t l = 0; l < layers && cell.has_c; l++, from += hidden)
+            set(stack.layers[l].new_c + n * width, from);
+        for (int64_t l = 0; l < layers; l++) {
+            const Layer &layer = stack.layers[l];
+            float *to = own[l].d_sums + (pending + n) * kept_row;
+            for (int block = 0; block < cell.kept; block++, from += hidden)
+                set(to + block * width, from);
+            if (layer.read) stack.mask_input(l, n, updates[n].row);
+            if (layer.reset_h) multiply_values(width, to, layer.h + index * width, layer.reset_h + n * width);
+        }
     }
 
     /* The j-th state of all windows. */
@@ -295,10 +332,10 @@ private:
         }
         const float d_logit = slot.dp * state.next_p * (1 - state.next_p);
         slot.dp = slot.dacc = dv;
-        total_gate_bias[0] += d_logit;
+        gate[problem.gate_count * width] += d_logit;
         for (int64_t g = 0; g < problem.gate_count; g++) {
             const int64_t l = problem.gate_layers[g];
-            add_scaled(width, d_logit, stack.gate_input(g) + n * width, total_gate_weight + g * width);
+            add_scaled(width, d_logit, stack.gate_input(g) + n * width, gate + g * width);
             add_scaled(width, d_logit, stack.gate_weight + g * width, cell.has_c ? dc(l, i) : dh(l, i));
         }
     }
@@ -402,7 +439,9 @@ private:
         const int64_t depth = cell.gates * width, first = cell.hh_first * width;
         for (int64_t l = 0; l < layers && pending > 0; l++) {
             Own &mine = own[l];
-            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, mine.total_bias);
+            memset(bias, 0, cell.sums * width * sizeof(float));
+            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, bias);
+            add(cell.sums * width, bias, mine.total_bias);
             const float *d_recurrent = mine.d_sums + cell.hh_at * width;
             add_outer(d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
@@ -415,6 +454,8 @@ private:
                 add_outer(mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row, depth,
                           mine.input_row / STRIP, pending);
         }
+        add(gate_size, gate, total_gate);
+        memset(gate, 0, gate_size * sizeof(float));
         pending = 0;
     }
 

@@ -1,4 +1,6 @@
-/* The cells' pointwise parts, for one row of padded(H) units: the mathematics of cells.py. */
+/* The cells' pointwise parts, for one row of H units, padded: the mathematics of cells.py.
+ *
+ * Sums of padding are 0 times what the row holds: NaN, where that is not finite. So they are taken as 0. */
 #ifndef SKIPRNN_CELLS_H
 #define SKIPRNN_CELLS_H
 
@@ -10,11 +12,13 @@ namespace {
 /* `sums`: the cell's blocks, W x + b and, if `u` is NULL, U h in them; else u is U h, in the recurrent blocks. With KEEP the
  * blocks become what `differentiate` needs. May work in place (new_h = h, new_c = c). */
 template <int CELL, bool KEEP>
-void combine(int64_t width, float *sums, const float *u, const float *h, const float *c, float *new_h, float *new_c) {
+void combine(int64_t hidden, float *sums, const float *u, const float *h, const float *c, float *new_h, float *new_c) {
+    const int64_t width = padded(hidden);
     const auto sum = [&](int block, int64_t at) {
-        const V value = load(sums + block * width + at);
+        V value = load(sums + block * width + at);
         const int from = block - CELLS[CELL].hh_at;
-        return u && from >= 0 && from < CELLS[CELL].hh_first ? value + load(u + from * width + at) : value;
+        if (u && from >= 0 && from < CELLS[CELL].hh_first) value = value + load(u + from * width + at);
+        return first_lanes(value, hidden - at);
     };
     const auto keep = [&](int block, int64_t at, V value) {
         if (KEEP) store(sums + block * width + at, value);
@@ -32,14 +36,14 @@ void combine(int64_t width, float *sums, const float *u, const float *h, const f
             keep(4, at, tanh_c);
         } else if constexpr (CELL == SKIPRNN_GRU) {
             const V r = sigmoid(sum(1, at)), z = sigmoid(sum(2, at)), recurrent = sum(3, at);
-            const V n = tanh(multiply_add(r, recurrent, load(sums + at)));
+            const V n = tanh(multiply_add(r, recurrent, sum(0, at)));
             store(new_h + at, multiply_add(z, load(h + at) - n, n));
             keep(0, at, n);
             keep(1, at, r);
             keep(2, at, z);
             keep(3, at, recurrent);
         } else if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {  // r and z are there already, by `reset`
-            const V z = load(sums + width + at), n = tanh(load(sums + 2 * width + at));
+            const V z = load(sums + width + at), n = tanh(sum(2, at));
             store(new_h + at, multiply_add(z, load(h + at) - n, n));
             keep(2, at, n);
         } else {
@@ -51,16 +55,17 @@ void combine(int64_t width, float *sums, const float *u, const float *h, const f
 }
 
 /* Of a GRU that resets before the product: r and z in their blocks' place, and r h. */
-inline void reset(int64_t width, float *sums, const float *u, const float *h, float *reset_h) {
+inline void reset(int64_t hidden, float *sums, const float *u, const float *h, float *reset_h) {
+    const int64_t width = padded(hidden);
     for (int64_t at = 0; at < width; at += LANES) {
         V r = load(sums + at), z = load(sums + width + at);
         if (u) {
             r = r + load(u + at);
             z = z + load(u + width + at);
         }
-        r = sigmoid(r);
+        r = sigmoid(first_lanes(r, hidden - at));
         store(sums + at, r);
-        store(sums + width + at, sigmoid(z));
+        store(sums + width + at, sigmoid(first_lanes(z, hidden - at)));
         store(reset_h + at, r * load(h + at));
     }
 }
@@ -126,6 +131,11 @@ inline V dot(int64_t width, const float *a, const float *b, V sum) {
 /* y += factor x */
 inline void add_scaled(int64_t width, float factor, const float *x, float *y) {
     for (int64_t at = 0; at < width; at += LANES) store(y + at, multiply_add(fill(factor), load(x + at), load(y + at)));
+}
+
+/* z = x y */
+inline void multiply_values(int64_t width, const float *x, const float *y, float *z) {
+    for (int64_t at = 0; at < width; at += LANES) store(z + at, load(x + at) * load(y + at));
 }
 
 /* y += x, of any number of values */

@@ -323,7 +323,7 @@ SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *wei
     return 1;
 }
 
-SKIPRNN_API int64_t skiprnn_record_size(const skiprnn_shape *shape) { return record_size(*shape); }
+SKIPRNN_API int64_t skiprnn_record_size(const skiprnn_problem *problem) { return record_size(*problem); }
 
 SKIPRNN_API int64_t skiprnn_records(const skiprnn_problem *problem) {
     return problem->batch * problem->steps + problem->threads * RECORDS_AT_ONCE;

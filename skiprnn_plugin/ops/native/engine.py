@@ -17,7 +17,7 @@ from .packing import Packed, pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
-SMALL = 1 << 25  # bytes that malloc keeps at hand, so that their pages need not be cleared again
+NEAR = 1 << 25  # bytes that malloc keeps at hand: no new pages to clear, and mostly still in the caches
 
 
 def refuse(x: Tensor) -> Optional[str]:
@@ -50,7 +50,7 @@ def forward(
     if not keep:
         _check(lib.skiprnn_forward(problem, result, None))
         return results, []
-    capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem.shape)
+    capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem)
     records = _reserve(x, capacity * size)
     chains = x.new_empty(batch, 2, dtype=torch.int64)
     width = lib.skiprnn_projected_size(problem)
@@ -75,7 +75,7 @@ def backward(
     transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
     saved = _contiguous(saved)
     to_records, to_chains, to_projected = _addresses(saved)
-    used = saved[0].numel() // lib.skiprnn_record_size(problem.shape)
+    used = saved[0].numel() // lib.skiprnn_record_size(problem)
     kept = Saved(to_records, used, used, to_chains, to_projected or None)  # of a registered op it is an empty tensor
 
     d_output, *rest = gradients
@@ -127,6 +127,7 @@ def _describe(
         steps,
         options.last_only,
         torch.get_num_threads(),
+        NEAR // 4,
         address,
         batch_stride,
         step_stride,
@@ -162,7 +163,7 @@ def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
 def _reserve(x: Tensor, count: int) -> Tensor:
     """Room for so many floats, like ``x``, whose pages become memory only as they are written."""
     size = 4 * count
-    if size <= SMALL:
+    if size <= NEAR:
         return x.new_empty(count)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", NORESERVE)
     area = mmap.mmap(-1, size, flags=flags)

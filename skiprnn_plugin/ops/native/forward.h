@@ -12,7 +12,7 @@ public:
     Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared, int64_t rows)
         : problem(problem), result(result), saved(saved), shared(shared),
           stack(problem, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden), width(stack.width),
-          layers(problem.shape.layers), stride(record_size(problem.shape)) {
+          layers(problem.shape.layers), stride(record_size(problem)), keeps(saved && keeps_all(problem)) {
         slots = stack.memory.template take_of<Slot>(rows);
         places = stack.memory.template take_of<Place>(rows);
         p = stack.memory.take(rows);
@@ -28,7 +28,10 @@ public:
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) places[i] = {slots[i].row, slots[i].time, i};
             ahead.prepare(active, slots);
-            stack.template candidates<CELL, false>(0, active, places);
+            if (keeps)
+                stack.template candidates<CELL, true>(0, active, places);
+            else
+                stack.template candidates<CELL, false>(0, active, places);
             if (problem.gate_count > 0) stack.probabilities(0, active, p);
             for (int64_t i = active - 1; i >= 0; i--) {
                 if (problem.gate_count > 0) slots[i].p = p[i];
@@ -52,6 +55,7 @@ private:
     Stack stack;
     Ahead ahead;
     const int64_t hidden, width, layers, stride;
+    const bool keeps;
     Slot *slots;
     Place *places;
     float *p;
@@ -128,6 +132,9 @@ private:
             memcpy(to, stack.layers[l].h + i * width, hidden * sizeof(float));
         for (int64_t l = 0; l < layers && problem.c; l++, to += hidden)
             memcpy(to, stack.layers[l].c + i * width, hidden * sizeof(float));
+        for (int64_t l = 0; l < layers && keeps; l++)
+            for (int block = 0; block < stack.cell.kept; block++, to += hidden)
+                memcpy(to, stack.layers[l].kept + i * stack.kept_row + block * width, hidden * sizeof(float));
         slot.last = free_records++;
         slot.count++;
     }

@@ -65,7 +65,8 @@ inline Packed transposed_layer(const skiprnn_shape &shape, int64_t layer, bool f
     return at;
 }
 
-/* A record: the one before it (-1: the initial state), time, p, then h and c of every layer. */
+/* A record: the one before it (-1: the initial state), time, p; then h and c of every layer, and where it keeps them, what `combine`
+ * kept, [kept][H] of every layer. */
 struct Record {
     int64_t previous;
     int32_t time;
@@ -73,10 +74,19 @@ struct Record {
 };
 constexpr int64_t RECORD_HEADER = sizeof(Record) / sizeof(float);
 
-inline int64_t record_size(const skiprnn_shape &shape) {
-    const int64_t size = RECORD_HEADER + shape.layers * shape.hidden * (CELLS[shape.cell].has_c ? 2 : 1);
-    return (size + 1) / 2 * 2; /* so that every header is aligned */
+/* Floats of a record, of whole headers so that each is aligned. */
+inline int64_t record_size(const skiprnn_shape &shape, bool keeps) {
+    const CellLayout &cell = CELLS[shape.cell];
+    const int64_t size = RECORD_HEADER + shape.layers * shape.hidden * ((cell.has_c ? 2 : 1) + (keeps ? cell.kept : 0));
+    return (size + RECORD_HEADER - 1) / RECORD_HEADER * RECORD_HEADER;
 }
+
+/* Whether records keep what the backward would else compute anew. */
+inline bool keeps_all(const skiprnn_problem &problem) {
+    return problem.batch * problem.steps * record_size(problem.shape, true) <= problem.near;
+}
+
+inline int64_t record_size(const skiprnn_problem &problem) { return record_size(problem.shape, keeps_all(problem)); }
 
 constexpr int64_t RECORDS_AT_ONCE = 64; /* that a thread takes for itself */
 

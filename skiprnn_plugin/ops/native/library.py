@@ -11,7 +11,7 @@ from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, 
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-ABI = 3
+ABI = 4
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too
@@ -31,7 +31,7 @@ def _pointers(*names: str) -> list:
 class Problem(Structure):
     _fields_ = [
         ("shape", Shape),
-        *((name, c_int64) for name in ("batch", "steps", "last_only", "threads")),
+        *((name, c_int64) for name in ("batch", "steps", "last_only", "threads", "near")),
         ("x", c_void_p),
         ("x_batch_stride", c_int64),
         ("x_step_stride", c_int64),
@@ -76,7 +76,7 @@ PROTOTYPES = {
     "skiprnn_set_level": (c_int, c_char_p),
     "skiprnn_packed_size": (c_int64, POINTER(Shape), c_int64),
     "skiprnn_pack": (c_int, POINTER(Shape), c_void_p, c_int64, c_void_p, POINTER(c_uint64)),
-    "skiprnn_record_size": (c_int64, POINTER(Shape)),
+    "skiprnn_record_size": (c_int64, POINTER(Problem)),
     "skiprnn_records": (c_int64, POINTER(Problem)),
     "skiprnn_projected_size": (c_int64, POINTER(Problem)),
     "skiprnn_forward": (c_int, POINTER(Problem), POINTER(Result), POINTER(Saved)),

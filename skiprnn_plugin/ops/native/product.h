@@ -1,4 +1,4 @@
-/* Matrix products, C = init + A B, blocked for registers.
+/* Matrix products, C = init + A B or C += A B, blocked for registers.
  *
  * Each element of C is one accumulator to which products are added in ascending order of k, whatever the block's size: a
  * row of C does not depend, not in a bit, on the other rows of its block.
@@ -32,6 +32,7 @@ struct Product {
     int64_t init_row;
     float *c;               /* C[i][16 s + lane] at c[i * c_row + 16 s + lane] */
     int64_t c_row;
+    bool add;               /* C += */
 };
 
 /* `A_STEP`, `B_STEP`: a_step and b_step where they are known when compiling, else 0. In registers, not in V: compilers keep
@@ -65,7 +66,10 @@ void block(const Product &of, int64_t row, int64_t strip, int64_t depth) {
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++)
 #pragma GCC unroll 16
-        for (int j = 0; j < ACROSS; j++) store_part(c + i * of.c_row + j * WIDTH, sum[i][j]);
+        for (int j = 0; j < ACROSS; j++) {
+            float *to = c + i * of.c_row + j * WIDTH;
+            store_part(to, of.add ? load_part(to) + sum[i][j] : sum[i][j]);
+        }
 }
 
 typedef void (*Block)(const Product &, int64_t, int64_t, int64_t);
@@ -95,6 +99,7 @@ struct Blocks {
 template <int A_STEP, int B_STEP>
 void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth, bool backwards) {
     static const Blocks<A_STEP, B_STEP> blocks;
+    if (rows == 0) return;
     // B's strips outside, so that those of a wide matrix are fetched once for all rows; and in even parts
     const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (strips + most - 1) / most;
     for (int64_t part = 0; part < parts; part++) {
@@ -116,17 +121,18 @@ inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_st
                      float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth, bool backwards = false) {
     const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
     for (int64_t k = 0; k == 0 || k < depth; k += most) {
-        const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row};
+        const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row, false};
         multiply_with<1, LANES>(of, rows, strips, depth - k < most ? depth - k : most, backwards);
         init = c;
         init_row = c_row;
     }
 }
 
-/* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. */
+/* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. They are added up before C is,
+ * as a sum of few terms, and then of few sums, is more exact than one of all terms. */
 inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows,
                       int64_t strips, int64_t depth) {
-    const Product of = {a, 1, a_row, b, LANES, b_row, c, c_row, c, c_row};
+    const Product of = {a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
     multiply_with<0, 0>(of, rows, strips, depth, false);
 }
 

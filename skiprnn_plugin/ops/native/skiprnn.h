@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 3
+#define SKIPRNN_ABI 4
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
@@ -33,6 +33,7 @@ typedef struct {
     int64_t batch, steps;
     int64_t last_only;       /* output is that after the last real step, not that of every step */
     int64_t threads;         /* at most so many; 1 or more */
+    int64_t near;            /* floats of records that are so near that they are to keep what a backward would compute anew */
     const float *x;          /* [B, T, D], contiguous in D */
     int64_t x_batch_stride;  /* in floats */
     int64_t x_step_stride;
@@ -107,7 +108,7 @@ int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
 int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
                  uint64_t *known);
 
-int64_t skiprnn_record_size(const skiprnn_shape *shape);       /* floats of one record */
+int64_t skiprnn_record_size(const skiprnn_problem *problem);    /* floats of one record */
 int64_t skiprnn_records(const skiprnn_problem *problem);       /* records that are enough for all updates there can be */
 int64_t skiprnn_projected_size(const skiprnn_problem *problem); /* floats of W x + b of all steps; 0: made as needed */
 

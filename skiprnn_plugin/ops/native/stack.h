@@ -139,16 +139,22 @@ struct Stack {
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
                 for (int64_t i = 0; i < count; i++)
-                    reset(width, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
+                    reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
                 float *n = kept + 2 * width;
                 multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
                          count, strips, hidden);
             }
             for (int64_t i = 0; i < count; i++)
-                combine<CELL, KEEP>(width, kept + i * kept_row, u(i), layer.h + at[i].state * width,
+                combine<CELL, KEEP>(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width,
                                     layer.c ? layer.c + at[i].state * width : nullptr, layer.new_h + (first + i) * width,
                                     layer.c ? layer.new_c + (first + i) * width : nullptr);
         }
+    }
+
+    /* Layer `l`'s input at a place of that sequence, where there is a mask. */
+    void mask_input(int64_t l, int64_t place, int64_t row) {
+        const float *from = layers[l - 1].new_h + place * width, *factor = mask(l, row);
+        for (int64_t k = 0; k < hidden; k++) layers[l].read[place * width + k] = from[k] * factor[k];
     }
 
     /* What a layer above the lowest read, by place. */
@@ -193,11 +199,7 @@ private:
         const float *input = x + first * layer.input;
         if (l > 0) {
             input = read_by(l) + first * width;
-            for (int64_t i = 0; i < count && layer.read; i++) {
-                const float *from = layers[l - 1].new_h + (first + i) * width, *factor = mask(l, at[i].row);
-                float *to = layer.read + (first + i) * width;
-                for (int64_t k = 0; k < hidden; k++) to[k] = from[k] * factor[k];
-            }
+            for (int64_t i = 0; i < count && layer.read; i++) mask_input(l, first + i, at[i].row);
         } else if (projected || ready) {
             for (int64_t i = 0; i < count; i++)
                 memcpy(kept + i * kept_row, ready ? ready[i] : projected + (at[i].row * problem.steps + at[i].time) * size,
@@ -228,8 +230,8 @@ inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t 
     return end;
 }
 
-inline const Record &record_at(const skiprnn_saved &saved, const skiprnn_shape &shape, int64_t index) {
-    return *(const Record *)(saved.records + index * record_size(shape));
+inline const Record &record_at(const skiprnn_saved &saved, int64_t size, int64_t index) {
+    return *(const Record *)(saved.records + index * size);
 }
 
 }  // namespace

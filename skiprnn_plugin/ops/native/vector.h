@@ -81,6 +81,18 @@ inline V operator/(V a, V b) {
     return a;
 }
 
+/* v in its first `count` lanes; 0 in the others, whatever they hold, NaN too. */
+inline V first_lanes(V v, int64_t count) {
+    static constexpr int32_t which[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    const int32_t *from = which + LANES - (count < LANES ? count : LANES);
+    SKIPRNN_EACH_PART {
+        Integers mask;
+        memcpy(&mask, from + i * WIDTH, sizeof mask);
+        v.part[i] = (Floats)((Integers)v.part[i] & mask);
+    }
+    return v;
+}
+
 /* a b + c, rounded once where the instruction set can. */
 inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
