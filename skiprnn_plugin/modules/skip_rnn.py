@@ -287,7 +287,7 @@ class SkipRNNBase(nn.Module):
         """``skip_scan``'s masks for one direction, dropout's, zoneout's and recurrent dropout's, newly drawn; None in
         evaluation."""
         masks: List[Optional[Tensor]] = [None, None, None]
-        if not self.training:
+        if not self.training or self.dropout == self.zoneout == self.recurrent_dropout == 0:
             return masks
         like, hidden, per_step = self._get("initial_h"), self.hidden_size, (self.num_layers, batch, steps)
         if self.dropout > 0 and self.num_layers > 1:

@@ -114,7 +114,8 @@ def skip_scan(
         schedule = _check_schedule(schedule, batch, steps).to(x.device, torch.bool)
     elif gate is None:
         schedule = x.new_ones((batch, steps), dtype=torch.bool)
-    dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
+    if dropout_mask is not None:
+        dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
     masks, options = {}, []
     if zoneout_mask is not None:
         shape = (len(weights), batch, steps, (2 if cell_type.has_c else 1) * hidden)
@@ -222,9 +223,7 @@ def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: T
             raise ValueError(f"{argument}: expected the weights' {what}, {expected}, got {got}")
 
 
-def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x: Tensor) -> Optional[Tensor]:
-    if mask is None:
-        return None
+def _check_mask(argument: str, mask: Tensor, shape: Tuple[int, ...], x: Tensor) -> Tensor:
     _check_shape(argument, mask, shape)
     return mask.to(x.device, x.dtype)
 
@@ -273,7 +272,7 @@ def _check_state(
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
     same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
-    dtype = torch.promote_types(h.dtype, torch.float32)
+    dtype = torch.float64 if h.dtype == torch.float64 else torch.float32
     if not same or x.dtype != dtype:
         state = SkipState(h, c, *(each if each is None else each.to(dtype) for each in (p, acc)))
     return state if cell.has_c or c is None else state._replace(c=None), dtype

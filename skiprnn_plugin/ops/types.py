@@ -24,10 +24,9 @@ class SkipState(NamedTuple):
     def filled(self) -> "SkipState":
         """With the tensors that ``p`` and ``acc`` stand for where they are None."""
         h, c, p, acc = self
-        size, like = h.shape[1], {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
-        return SkipState(
-            h, c, torch.ones(size, **like) if p is None else p, torch.zeros(size, **like) if acc is None else acc
-        )
+        like = {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
+        p = torch.ones(h.shape[1], **like) if p is None else p
+        return SkipState(h, c, p, torch.zeros(h.shape[1], **like) if acc is None else acc)
 
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""

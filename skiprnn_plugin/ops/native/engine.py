@@ -34,10 +34,9 @@ def forward(
 ) -> Tuple[List[Optional[Tensor]], List[Optional[Tensor]]]:
     """Output, h, c, p, acc and updates; and if the backward's needs are to be kept: the updates' records, the chains
     that they make [B, 2], and W x + b of every step (None for inputs that are not wide)."""
-    lib, (problem, tensors, weights, packed) = library.load(), _describe(operands, weights, options)
-    x, h, c = tensors[:3]
-    batch, steps, _ = x.shape
-    hidden = h.shape[2]
+    lib, (problem, *kept) = library.load(), _describe(operands, weights, options)
+    x, h, c = kept[0][:3]
+    batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = [
         x.new_empty(batch, hidden) if options.last_only else x.new_empty(batch, steps, hidden),
         torch.empty_like(h),

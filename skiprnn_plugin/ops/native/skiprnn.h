@@ -40,9 +40,9 @@ typedef struct {
     const float *packed;     /* from skiprnn_pack */
     const float *h, *c;      /* initial state [L, B, H]; c NULL without cell state */
     const float *p, *acc;    /* [B]; NULL: 1 and 0 */
-    const float *gate_weight;   /* [gate_count * H]; NULL without a gate */
-    const float *gate_bias;     /* [1]; NULL without a gate */
-    const float *dropout_mask;  /* [L - 1, B, H], or NULL */
+    const float *gate_weight; /* [gate_count * H]; NULL without a gate */
+    const float *gate_bias;  /* [1]; NULL without a gate */
+    const float *dropout_mask; /* [L - 1, B, H], or NULL */
     const int64_t *begin;    /* first real step of each sequence [B]; NULL: 0 */
     const int64_t *end;      /* the one after its last [B]; NULL: T */
     const uint8_t *schedule; /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
