@@ -139,7 +139,7 @@ class SkipRNNBase(nn.Module):
             init_states(state for state in states if state is not None)
 
     def _weights(self, suffix: str) -> Tuple[LayerWeights, ...]:
-        return tuple([LayerWeights(*[self._get(name) for name in names]) for names in self._weight_names[suffix]])
+        return tuple([LayerWeights(*map(self._get, names)) for names in self._weight_names[suffix]])
 
     def _gate(self, suffix: str) -> Optional[Gate]:
         weight = self._get("update_weight" + suffix)
@@ -147,7 +147,10 @@ class SkipRNNBase(nn.Module):
 
     def _get(self, name: str) -> Optional[Tensor]:
         """The parameter of that name, or what a parametrization has put in its place, in a third of getattr's time."""
-        return self._parameters[name] if name in self._parameters else getattr(self, name)
+        try:
+            return self._parameters[name]
+        except KeyError:
+            return getattr(self, name)
 
     @property
     def flops_per_update(self) -> int:
@@ -157,11 +160,11 @@ class SkipRNNBase(nn.Module):
 
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from: its first step always updates."""
-        return self._join_states([self._initial_state(suffix, batch_size) for suffix in self._directions])
+        return self._join_states([_tile(self._initial_state(suffix), batch_size) for suffix in self._directions])
 
-    def _initial_state(self, suffix: str, batch_size: int) -> SkipState:
-        h, c = self._get("initial_h" + suffix), self._get("initial_c" + suffix)
-        return SkipState(h.expand(-1, batch_size, -1), c if c is None else c.expand(-1, batch_size, -1))
+    def _initial_state(self, suffix: str) -> SkipState:
+        """Of one sequence."""
+        return SkipState(self._get("initial_h" + suffix), self._get("initial_c" + suffix))
 
     def _join_states(self, states: List[SkipState]) -> SkipState:
         if not self.bidirectional:
@@ -204,12 +207,11 @@ class SkipRNNBase(nn.Module):
             x, lengths = pad_packed_sequence(packed, batch_first=True)
         else:
             x = self._batch_first(x)
-        batch, steps = x.shape[:2]
         offsets = None
         if padding_mask is not None:
             if lengths is not None:
                 raise ValueError("padding_mask: give it or lengths, not both")
-            offsets, lengths = find_span(padding_mask, batch, steps)
+            offsets, lengths = find_span(padding_mask, *x.shape[:2])
         if self.bidirectional:
             by_direction = [
                 self._read(suffix, x, *each, lengths, offsets, last_only)
@@ -255,10 +257,15 @@ class SkipRNNBase(nn.Module):
             if lengths is not None:  # and checked, in the first direction
                 lengths = torch.as_tensor(lengths, device=x.device)
                 offsets = steps - lengths - (0 if offsets is None else offsets)
+        if state is None:
+            state = self._initial_state(suffix)
+            if batch != 1:
+                state = _tile(state, batch)
+        dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
             self._weights(suffix),
-            self._initial_state(suffix, batch) if state is None else state,
+            state,
             gate,
             cell=self.cell,
             lengths=lengths,
@@ -266,27 +273,30 @@ class SkipRNNBase(nn.Module):
             schedule=schedule,
             noise=noise,
             threshold=self.threshold,
+            dropout_mask=dropout_mask,
+            zoneout_mask=zoneout_mask,
+            recurrent_dropout_mask=recurrent_dropout_mask,
             last_only=last_only,
             engine=self.engine,
-            **self._masks(batch, steps),
         )
         if backward:
             output, updates = output if last_only else output.flip(1), updates.flip(1)
         return output, state, updates
 
-    def _masks(self, batch: int, steps: int) -> Dict[str, Tensor]:
-        """``skip_scan``'s masks for one direction, newly drawn; none in evaluation."""
-        if not self.training:
-            return {}
-        masks, like, hidden = {}, self.initial_h, self.hidden_size
-        per_step = (self.num_layers, batch, steps)
+    def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:
+        """``skip_scan``'s masks for one direction, dropout's, zoneout's and recurrent dropout's, newly drawn; None in
+        evaluation."""
+        masks: List[Optional[Tensor]] = [None, None, None]
+        if not self.training or self.dropout == self.zoneout == self.recurrent_dropout == 0:
+            return masks
+        like, hidden, per_step = self._get("initial_h"), self.hidden_size, (self.num_layers, batch, steps)
         if self.dropout > 0 and self.num_layers > 1:
-            masks["dropout_mask"] = draw_factors((self.num_layers - 1, batch, hidden), self.dropout, like)
+            masks[0] = draw_factors((self.num_layers - 1, batch, hidden), self.dropout, like)
         if self.zoneout > 0:
             kept = (2 if CELLS[self.cell].has_c else 1) * hidden
-            masks["zoneout_mask"] = draw_ones((*per_step, kept), self.zoneout, like)
+            masks[1] = draw_ones((*per_step, kept), self.zoneout, like)
         if self.recurrent_dropout > 0:
-            masks["recurrent_dropout_mask"] = draw_factors((*per_step, hidden), self.recurrent_dropout, like)
+            masks[2] = draw_factors((*per_step, hidden), self.recurrent_dropout, like)
         return masks
 
     def extra_repr(self) -> str:
@@ -309,6 +319,10 @@ class SkipRNNBase(nn.Module):
         if self.update_weight is None:
             parts.append("gate=False")
         return ", ".join(parts)
+
+
+def _tile(state: SkipState, batch_size: int) -> SkipState:
+    return SkipState(*(each if each is None else each.expand(-1, batch_size, -1) for each in state))
 
 
 class SkipLSTM(SkipRNNBase):

@@ -13,6 +13,7 @@ from .native import engine as native
 from .types import Operands, Options
 
 KERNELS = {"indexed": indexed, "native": native}
+TAKE_NONE = {"native"}  # for p that is 1, acc that is 0, and gradients of results that are 0
 
 SIZE = len(Operands._fields)
 
@@ -24,6 +25,7 @@ class Scan(torch.autograd.Function):
     def forward(ctx, engine: str, options: Options, keep: bool, *tensors):
         results, saved = KERNELS[engine].forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
         if keep:
+            ctx.set_materialize_grads(engine not in TAKE_NONE)
             cell, begin, end, schedule, noise, *rest = options
             ctx.engine, ctx.cell, ctx.rest, ctx.count = engine, cell, rest, len(tensors)
             # all of it, so that a change in place is noticed and activation checkpointing can do its work

@@ -10,11 +10,12 @@ from torch.nn import Parameter
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from . import reference
-from .autograd import KERNELS, Scan
+from .autograd import KERNELS, TAKE_NONE, Scan
 from .cells import CELLS
 from .op import scan_op
 from .types import Operands, Options, SkipState
 
+NOTHING = nullcontext()
 NAMES = {cell: name for name, cell in CELLS.items()}
 
 
@@ -24,7 +25,7 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
         return reference.scan(x, weights, state, gate, **options, dropout_mask=dropout_mask, last_only=last_only)
     constant = isinstance(threshold, float)
-    layers = [] if gate is None else list(gate.layers)
+    layers = () if gate is None else gate.layers
     noise, threshold = (None, threshold) if constant else (threshold, 0.5)
     options = Options(NAMES[cell], begin, end, schedule, noise, threshold, layers, last_only)
     weights = [each for w in weights for each in w[:4]]
@@ -33,11 +34,14 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         dtype = torch.get_autocast_dtype(x.device.type)
         x, h, c, dropout_mask, *weights = (_lower(each, dtype) for each in (x, *state[:2], dropout_mask, *weights))
         state = state._replace(h=h, c=c)
+    # those who look at operations, or put others in place of tensors, as tracing does, see a registered one
+    seen = torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or type(x) not in (Tensor, Parameter)
+    if seen or engine not in TAKE_NONE:
+        state = state.filled()
     operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
     keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*operands, *weights))
-    with torch.autocast(x.device.type, enabled=False) if autocast else nullcontext():
-        if torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or type(x) not in (Tensor, Parameter):
-            # those who look at operations, or put others in place of tensors, as tracing does, see this one
+    with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
+        if seen:
             output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
             c = c if cell.has_c else None
         elif keep or forward_ad._current_level >= 0:  # of which torch then says that there is none

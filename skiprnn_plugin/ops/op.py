@@ -36,7 +36,7 @@ def scan_op(
     options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
     results, saved = KERNELS[engine].forward(operands, weights, options, keep)
-    return [x.new_empty(0) if each is None else each for each in results] + saved
+    return [x.new_empty(0) if each is None else each for each in results + saved]
 
 
 @scan_op.register_fake

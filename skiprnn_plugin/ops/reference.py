@@ -39,7 +39,8 @@ def scan(
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``begin`` is each sequence's first real
     step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; ``threshold`` is a
-    number or [B, T]; ``state`` has no None but ``c``; without a gate there is a schedule."""
+    number or [B, T]; without a gate there is a schedule."""
+    state = state.filled()
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
     p, acc = state.p, state.acc

@@ -100,8 +100,8 @@ def skip_scan(
     _check_input(x, weights, cell_type)
     batch, steps, _ = x.shape
     hidden = weights[0].weight_hh.shape[-1]
-    state = _complete_state(state, len(weights), batch, hidden, x, cell_type)
-    gate = _check_gate(gate, len(weights), hidden, state.p)
+    state, wide = _check_state(state, len(weights), batch, hidden, x, cell_type)
+    gate = _check_gate(gate, len(weights), hidden, x, wide)
     begin, end = _bounds(lengths, offsets, batch, steps, x.device)
     check_threshold(threshold)
     threshold = float(threshold)
@@ -109,12 +109,13 @@ def skip_scan(
         if schedule is not None or gate is None:
             raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
         _check_shape("noise", noise, (batch, steps))
-        threshold = noise.to(x.device, state.p.dtype)
+        threshold = noise.to(x.device, wide)
     if schedule is not None:
         schedule = _check_schedule(schedule, batch, steps).to(x.device, torch.bool)
     elif gate is None:
         schedule = x.new_ones((batch, steps), dtype=torch.bool)
-    dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
+    if dropout_mask is not None:
+        dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
     masks, options = {}, []
     if zoneout_mask is not None:
         shape = (len(weights), batch, steps, (2 if cell_type.has_c else 1) * hidden)
@@ -126,7 +127,10 @@ def skip_scan(
         options.append("recurrent_dropout")
     if weights[0].norm_weight is not None:
         options.append("layer_norm")
-    return _choose_engine(engine, options, x).scan(
+    scan = _choose_engine(engine, options, x).scan
+    if masks:
+        scan = partial(scan, **masks)
+    return scan(
         x,
         weights,
         state,
@@ -138,7 +142,6 @@ def skip_scan(
         threshold=threshold,
         dropout_mask=dropout_mask,
         last_only=last_only,
-        **masks,
     )
 
 
@@ -186,21 +189,32 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
-def _fits(tensor: Tensor, shape: Tuple[int, ...], like: Tensor) -> bool:
-    """Whether there is nothing for :func:`_check_tensor` to say, as mostly."""
-    return (
-        isinstance(tensor, Tensor)
-        and tensor.shape == shape
-        and tensor.dtype == like.dtype
-        and tensor.device == like.device
-    )
+def _check_tensors(
+    argument: str,
+    tensors: tuple,
+    shapes: Sequence[Optional[Tuple[int, ...]]],
+    like: Tensor,
+    any_dtype: Sequence[str] = (),
+) -> bool:
+    """:func:`_check_tensor` for the fields of a NamedTuple that have a shape, of which some may have ``any_dtype``.
+    Returns whether all have ``like``'s."""
+    dtype, device = like.dtype, like.device
+    for tensor, shape in zip(tensors, shapes):  # a quick look, as mostly all is well
+        if shape is not None and not (
+            isinstance(tensor, Tensor) and tensor.shape == shape and tensor.dtype == dtype and tensor.device == device
+        ):
+            break
+    else:
+        return True
+    for field, tensor, shape in zip(tensors._fields, tensors, shapes):
+        if shape is not None:
+            _check_tensor(f"{argument}.{field}", tensor, shape, like, field not in any_dtype)
+    return False
 
 
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
     """Raise ValueError unless ``tensor`` has the shape and ``like``'s device and ``dtype`` (autocast brings dtypes
     together)."""
-    if _fits(tensor, shape, like):
-        return
     _check_shape(argument, tensor, shape)
     whats = ("device", "dtype") if dtype and not torch.is_autocast_enabled(like.device.type) else ("device",)
     for what in whats:
@@ -209,9 +223,7 @@ def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: T
             raise ValueError(f"{argument}: expected the weights' {what}, {expected}, got {got}")
 
 
-def _check_mask(argument: str, mask: Optional[Tensor], shape: Tuple[int, ...], x: Tensor) -> Optional[Tensor]:
-    if mask is None:
-        return None
+def _check_mask(argument: str, mask: Tensor, shape: Tuple[int, ...], x: Tensor) -> Tensor:
     _check_shape(argument, mask, shape)
     return mask.to(x.device, x.dtype)
 
@@ -238,51 +250,47 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
     first, width = weights[0].weight_ih, x.shape[-1]
     if width != first.shape[-1]:
         raise ValueError(f"x: expected {first.shape[-1]} features (input_size), got {width}")
-    _check_tensor("x", x, x.shape, first)
+    if x.dtype != first.dtype or x.device != first.device:
+        _check_tensor("x", x, x.shape, first)
     hidden = weights[0].weight_hh.shape[-1]
     rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
-    normalized = any(each is not None for w in weights for each in w[4:])
+    normalized = [each for w in weights for each in w[4:] if each is not None]
     for layer, w in enumerate(weights):
         shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        for field, (tensor, shape) in enumerate(zip(w, shapes if normalized else shapes[:4])):
-            if not _fits(tensor, shape, first):
-                _check_tensor(f"weights[{layer}].{w._fields[field]}", tensor, shape, first)
+        _check_tensors(f"weights[{layer}]", w, shapes if normalized else shapes[:4], first)
 
 
-def _complete_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
-    """``state`` with its shapes checked and ``p`` and ``acc`` filled in, in float32 or wider."""
+def _check_state(
+    state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]
+) -> Tuple[SkipState, torch.dtype]:
+    """``state``, and the dtype of its ``p`` and ``acc``, float32 or wider."""
     if not isinstance(state, tuple):
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
-    h, c, p, acc = SkipState(*state)
-    _check_tensor("state.h", h, (layers, batch, hidden), x)
-    if cell.has_c:
-        _check_tensor("state.c", c, (layers, batch, hidden), x)
-    dtype = torch.promote_types(h.dtype, torch.float32)
-    if p is None:
-        p = torch.ones(batch, dtype=dtype, device=x.device)
-    else:
-        _check_tensor("state.p", p, (batch,), x, dtype=False)
-        p = p.to(dtype)
-    if acc is None:
-        acc = torch.zeros(batch, dtype=dtype, device=x.device)
-    else:
-        _check_tensor("state.acc", acc, (batch,), x, dtype=False)
-        acc = acc.to(dtype)
-    return SkipState(h, c if cell.has_c else None, p, acc)
+    if type(state) is not SkipState:
+        state = SkipState(*state)
+    h, c, p, acc = state
+    full = (layers, batch, hidden)
+    shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
+    same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
+    dtype = torch.float64 if h.dtype == torch.float64 else torch.float32
+    if not same or x.dtype != dtype:
+        state = SkipState(h, c, *(each if each is None else each.to(dtype) for each in (p, acc)))
+    return state if cell.has_c or c is None else state._replace(c=None), dtype
 
 
-def _check_gate(gate: Optional[Gate], layers: int, hidden: int, p: Tensor) -> Optional[Gate]:
-    """``gate`` in the precision of ``p``, its layers counted from 0."""
+def _check_gate(gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype: torch.dtype) -> Optional[Gate]:
+    """``gate`` in ``dtype``, its layers counted from 0."""
     if gate is None:
         return None
-    weight, bias, chosen = Gate(*gate)
+    if type(gate) is not Gate:
+        gate = Gate(*gate)
+    weight, bias, chosen = gate
     if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
-    _check_tensor("gate.weight", weight, (1, len(chosen) * hidden), p, dtype=False)
-    _check_tensor("gate.bias", bias, (1,), p, dtype=False)
-    if weight.dtype != p.dtype or bias.dtype != p.dtype:
-        weight, bias = weight.to(p.dtype), bias.to(p.dtype)
-    return Gate(weight, bias, tuple([layer % layers for layer in chosen]))
+    same = _check_tensors("gate", gate, ((1, len(chosen) * hidden), (1,)), x, any_dtype=("weight", "bias"))
+    if not same or x.dtype != dtype:
+        gate = Gate(weight.to(dtype), bias.to(dtype), chosen)
+    return gate._replace(layers=tuple([layer % layers for layer in chosen])) if min(chosen) < 0 else gate
 
 
 def _check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:

@@ -1,6 +1,6 @@
 """The small tuples of tensors that the engines take and return."""
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,13 @@ class SkipState(NamedTuple):
     c: Optional[Tensor] = None
     p: Optional[Tensor] = None
     acc: Optional[Tensor] = None
+
+    def filled(self) -> "SkipState":
+        """With the tensors that ``p`` and ``acc`` stand for where they are None."""
+        h, c, p, acc = self
+        like = {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
+        p = torch.ones(h.shape[1], **like) if p is None else p
+        return SkipState(h, c, p, torch.zeros(h.shape[1], **like) if acc is None else acc)
 
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""
@@ -71,8 +78,8 @@ class Operands(NamedTuple):
         x: [B, T, D].
         h: [num_layers, B, H].
         c: like ``h``; None for cells without one.
-        p: [B].
-        acc: [B].
+        p: [B]; None for 1, to the engines of ``autograd.TAKE_NONE`` alone.
+        acc: [B]; None for 0, to the same.
         gate_weight: [1, len(gate_layers) * H]; None without a gate.
         gate_bias: [1]; None without a gate.
         dropout_mask: [num_layers - 1, B, H], or None.
@@ -81,8 +88,8 @@ class Operands(NamedTuple):
     x: Tensor
     h: Tensor
     c: Optional[Tensor]
-    p: Tensor
-    acc: Tensor
+    p: Optional[Tensor]
+    acc: Optional[Tensor]
     gate_weight: Optional[Tensor]
     gate_bias: Optional[Tensor]
     dropout_mask: Optional[Tensor]
@@ -108,5 +115,5 @@ class Options(NamedTuple):
     schedule: Optional[Tensor]
     noise: Optional[Tensor]
     threshold: float
-    gate_layers: List[int]
+    gate_layers: Sequence[int]
     last_only: bool

@@ -75,6 +75,25 @@ def test_equals_reference(cell, engine, case, last_only):
     assert_same(Problem(cell, **sizes, dtype=dtype_of(engine)), engine, last_only=last_only, **options)
 
 
+@every_other
+@every_cell
+@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no-gate"])
+@pytest.mark.parametrize("which", ["output", "h", "c", "p", "acc", "updates"])
+def test_gradients_of_one_result_by_itself(cell, engine, which, gate, last_only):
+    """The others have none, which an engine may be told instead of zeros."""
+    gradients = []
+    problem, options = Problem(cell, resumed=True, dtype=dtype_of(engine)), {} if gate else {"gate": None}
+    for name in ("reference", engine):
+        output, state, updates = problem.run(name, last_only=last_only, **options)
+        result = {"output": output, "updates": updates, **state._asdict()}[which]
+        if result is None or not result.requires_grad:
+            pytest.skip("there is no such result, or it is constant")
+        values = torch.autograd.grad(result.square().sum(), list(problem.tensors.values()), materialize_grads=True)
+        gradients.append(dict(zip(problem.tensors, values)))
+    assert_gradients_close(*reversed(gradients))
+
+
 # Batch, steps, inputs, hidden and layers about the sizes that kernels are built of
 SIZES = [
     *((batch, 5, 3, 16, 1) for batch in (1, 7, 8, 9, 17, 33)),

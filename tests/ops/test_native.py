@@ -135,6 +135,15 @@ def test_random_problems(engine, seed, monkeypatch):
     assert_gradients_close(problem.gradients(got), problem.gradients(expected))
 
 
+@native
+@pytest.mark.parametrize("seed", range(0, 200, 2))
+def test_inference_and_training_make_the_same_bits(engine, seed):
+    problem, options = drawn_problem(seed)
+    training = problem.run(engine, **options)
+    with torch.no_grad():
+        assert_equal(bitwise_parts(problem.run(engine, **options)), bitwise_parts(training))
+
+
 def test_random_problems_are_compared_in_nearly_all_rows():
     decided = torch.cat([decided_rows(*drawn_problem(seed)) for seed in range(200)])
     assert len(decided) > 1500 and decided.float().mean() > 0.95
@@ -357,12 +366,8 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    record = (
-        library.load().skiprnn_record_size(
-            library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
-        )
-        * 4
-    )
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    record = library.load().skiprnn_record_size(sizes) * 4
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
 
@@ -575,11 +580,10 @@ def test_the_library_says_when_memory_runs_out(engine, monkeypatch):
 def test_packing_tells_whether_anything_changed(engine):
     rnn = SkipGRU(3, 5)
     weights = [each.detach() for each in rnn._weights("")[0][:4]]
-    shape = library.Shape(1, 1, 3, 5)
-    packed = packing.pack(shape, weights, library.FORWARD)
+    packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
     array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
-    again = (shape, array, library.FORWARD, packed.address, packed.known)
+    again = (packed.struct, array, library.FORWARD, packed.address, packed.known)
     assert library.load().skiprnn_pack(*again) == 0
     weights[1][0, 0] += 1
     assert library.load().skiprnn_pack(*again) == 1
-    assert packing.pack(shape, weights, library.FORWARD) is packed
+    assert packing.pack((1, 1, 3, 5), weights, library.FORWARD) is packed

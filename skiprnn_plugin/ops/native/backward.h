@@ -141,23 +141,26 @@ private:
     float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
     int64_t slot_of(int64_t state) const { return state / window; }
 
-    /* One row of H units; the sequence before may have left anything in the padding. */
+    /* One row of H units, of 0 if there is none; the sequence before may have left anything in the padding. */
     void set(float *to, const float *from) {
-        memcpy(to, from, hidden * sizeof(float));
-        memset(to + hidden, 0, (width - hidden) * sizeof(float));
+        memset(to, 0, width * sizeof(float));
+        if (from) memcpy(to, from, hidden * sizeof(float));
     }
 
     bool admit(int64_t i) {
         if (begun == share.count) return false;
         Slot &slot = slots[i];
         const int64_t row = share.rows[begun++];
-        slot = {row, saved.chains[2 * row], INITIAL, end_of(problem, row), 0, false, false, 0, incoming.p[row], incoming.acc[row]};
+        slot = {row, saved.chains[2 * row], INITIAL, end_of(problem, row), 0, false, false, 0, 0, 0};
+        if (incoming.p) slot.dp = incoming.p[row];
+        if (incoming.acc) slot.dacc = incoming.acc[row];
         for (int64_t l = 0; l < layers; l++) {
             const int64_t at = (l * problem.batch + row) * hidden;
-            set(dh(l, i), incoming.h + at);
-            if (cell.has_c) set(dc(l, i), incoming.c + at);
+            set(dh(l, i), incoming.h ? incoming.h + at : nullptr);
+            if (cell.has_c) set(dc(l, i), incoming.c ? incoming.c + at : nullptr);
         }
-        if (problem.last_only) add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
+        if (problem.last_only && incoming.output)
+            add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
         if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
             add_output(i, slot.end - 1);
             step_back(slot);
@@ -192,8 +195,8 @@ private:
             state.record = slot.record;
             state.next = slot.next;
             state.follows = slot.follows;
-            state.p = initial ? problem.p[slot.row] : record_of(slot.record).p;
-            state.acc = initial ? problem.acc[slot.row] : 0;
+            state.p = initial ? p_of(problem, slot.row) : record_of(slot.record).p;
+            state.acc = initial ? acc_of(problem, slot.row) : 0;
             state.next_p = slot.next_p;
             for (int64_t l = 0; l < layers; l++) {
                 const int64_t at = (l * problem.batch + slot.row) * hidden;
@@ -278,7 +281,7 @@ private:
     }
 
     void add_output(int64_t slot, int64_t t) {
-        if (problem.last_only) return;
+        if (problem.last_only || !incoming.output) return;
         add(hidden, incoming.output + slots[slot].row * incoming.output_batch_stride + t * incoming.output_step_stride,
             dh(layers - 1, slot));
     }
@@ -290,6 +293,9 @@ private:
         float acc = state.acc, *v = values + slot_of(index) * (problem.steps + 1);
         for (int64_t t = state.begin; t < state.end + state.follows; t++) acc = *v++ = before_rounding(state.p, acc);
     }
+
+    /* The gradient of an update that comes from outside. */
+    float direct(int64_t row, int64_t t) { return incoming.updates ? incoming.updates[row * problem.steps + t] : 0; }
 
     float v_at(int64_t index, int64_t t) {
         return values[slot_of(index) * (problem.steps + 1) + t - states[index].begin];
@@ -321,9 +327,8 @@ private:
         Slot &slot = slots[i];
         float dv = 0;
         if (learned) {
-            const float direct = incoming.updates[slot.row * problem.steps + t];
             dv = free_at(index, t) *
-                 (direct + slot.dp * (state.next_p - state.p) - slot.dacc * v_at(index, t) + gain(n, index));
+                 (direct(slot.row, t) + slot.dp * (state.next_p - state.p) - slot.dacc * v_at(index, t) + gain(n, index));
         }
         const float d_logit = slot.dp * state.next_p * (1 - state.next_p);
         slot.dp = slot.dacc = dv;
@@ -393,7 +398,7 @@ private:
 
     /* The steps skipped while the states were held; only `dp` and `dacc` change, and `dh` by the outputs' gradients. */
     void pass_skipped(int64_t active, int64_t j) {
-        if (problem.gate_count == 0 && problem.last_only) return;
+        if (problem.gate_count == 0 && (problem.last_only || !incoming.output)) return;
         int64_t count = 0;
         for (int64_t i = 0; i < active; i++) {
             const State &state = states[i * window + j];
@@ -421,8 +426,7 @@ private:
             const float free = free_at(index, t);
             float dv = free * slot.dacc;
             if (learned) {
-                const float direct = incoming.updates[slot.row * problem.steps + t];
-                dv = free * (gain(most + n, index) + direct + slot.dp * (p[n] - states[index].p) +
+                dv = free * (gain(most + n, index) + direct(slot.row, t) + slot.dp * (p[n] - states[index].p) +
                              slot.dacc * (1 - v_at(index, t)));
             }
             slot.dacc = dv;
@@ -463,8 +467,8 @@ private:
             memcpy(outgoing.h + at, dh(l, i), hidden * sizeof(float));
             if (cell.has_c) memcpy(outgoing.c + at, dc(l, i), hidden * sizeof(float));
         }
-        outgoing.p[slot.row] = slot.dp;
-        outgoing.acc[slot.row] = slot.dacc;
+        if (outgoing.p) outgoing.p[slot.row] = slot.dp;
+        if (outgoing.acc) outgoing.acc[slot.row] = slot.dacc;
     }
 
     void move(int64_t from, int64_t to) {

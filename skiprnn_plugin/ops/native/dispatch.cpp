@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
 #include <functional>
-#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -337,7 +337,7 @@ SKIPRNN_API int64_t skiprnn_projected_size(const skiprnn_problem *problem) {
 SKIPRNN_API int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved) {
     try {
         return run_forward(*problem, *result, saved);
-    } catch (const std::bad_alloc &) {
+    } catch (const std::exception &) {  // std::length_error too
         return SKIPRNN_NO_MEMORY;
     }
 }
@@ -346,7 +346,7 @@ SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *pa
                                  const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing) {
     try {
         return run_backward(*problem, packed, *saved, *incoming, *outgoing);
-    } catch (const std::bad_alloc &) {
+    } catch (const std::exception &) {  // std::length_error too
         return SKIPRNN_NO_MEMORY;
     }
 }

@@ -3,7 +3,8 @@
 import mmap
 import sys
 from contextlib import suppress
-from ctypes import addressof, byref, c_int64, c_void_p
+from ctypes import Array, addressof, c_int64, c_void_p
+from functools import lru_cache
 from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -11,8 +12,8 @@ from torch import Tensor
 
 from ..types import Operands, Options
 from . import library
-from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved, Shape
-from .packing import pack
+from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
+from .packing import Packed, pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
@@ -21,7 +22,7 @@ NEAR = 1 << 25  # bytes that malloc keeps at hand: no new pages to clear, and mo
 
 def refuse(x: Tensor) -> Optional[str]:
     """Why the engine cannot take ``x``; None if it can."""
-    if x.dtype != torch.float32 or x.device.type != "cpu":
+    if x.dtype != torch.float32 or not x.is_cpu:
         return f"takes torch.float32 on the CPU, got {x.dtype} on {x.device}"
     if torch.is_autocast_enabled("cpu"):
         return "takes torch.float32 on the CPU, got autocast, which wants a lower precision"
@@ -30,26 +31,32 @@ def refuse(x: Tensor) -> Optional[str]:
 
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
-) -> Tuple[List[Optional[Tensor]], List[Tensor]]:
+) -> Tuple[List[Optional[Tensor]], List[Optional[Tensor]]]:
     """Output, h, c, p, acc and updates; and if the backward's needs are to be kept: the updates' records, the chains
-    that they make [B, 2], and W x + b of every step (empty for inputs that are not wide)."""
-    lib, call = library.load(), _Call(operands, weights, options)
-    x, (batch, steps, _), hidden = operands.x, operands.x.shape, operands.h.shape[-1]
+    that they make [B, 2], and W x + b of every step (None for inputs that are not wide)."""
+    lib, (problem, *kept) = library.load(), _describe(operands, weights, options)
+    x, h, c = kept[0][:3]
+    batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = [
-        x.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden)),
-        *map(_empty_like, operands[1:5]),
-        x.new_empty((batch, steps)),
+        x.new_empty(batch, hidden) if options.last_only else x.new_empty(batch, steps, hidden),
+        torch.empty_like(h),
+        None if c is None else torch.empty_like(c),
+        x.new_empty(batch),
+        x.new_empty(batch),
+        x.new_empty(batch, steps),
     ]
-    result = Result(*map(_address, results))
+    result = Result(*_addresses(results))
     if not keep:
-        _check(lib.skiprnn_forward(byref(call.problem), byref(result), None))
+        _check(lib.skiprnn_forward(problem, result, None))
         return results, []
-    capacity, size = lib.skiprnn_records(byref(call.problem)), lib.skiprnn_record_size(byref(call.problem))
-    records = _reserve(capacity * size)
-    chains = x.new_empty((batch, 2), dtype=torch.int64)
-    projected = x.new_empty(lib.skiprnn_projected_size(byref(call.problem)))
-    saved = Saved(records.data_ptr(), capacity, 0, chains.data_ptr(), projected.data_ptr() or None)
-    _check(lib.skiprnn_forward(byref(call.problem), byref(result), byref(saved)))
+    capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem)
+    records = _reserve(x, capacity * size)
+    chains = x.new_empty(batch, 2, dtype=torch.int64)
+    width = lib.skiprnn_projected_size(problem)
+    projected = x.new_empty(width) if width > 0 else None
+    to_records, *addresses = _addresses([records, chains, projected])
+    saved = Saved(to_records, capacity, 0, *addresses)
+    _check(lib.skiprnn_forward(problem, result, saved))
     return results, [records[: saved.used * size], chains, projected]
 
 
@@ -62,27 +69,33 @@ def backward(
     gradients: Sequence[Optional[Tensor]],
     need_dx: bool,
 ) -> List[Optional[Tensor]]:
-    """Gradients of the operands and weights, in their order, from those of the results."""
-    lib, call = library.load(), _Call(operands, weights, options)
-    packed = pack(call.shape, call.weights, BACKWARD_TO_X if need_dx else BACKWARD)
-    x, (records, chains, projected) = operands.x, (each.contiguous() for each in saved)
-    used = records.numel() // lib.skiprnn_record_size(byref(call.problem))
-    kept = Saved(records.data_ptr(), used, used, chains.data_ptr(), projected.data_ptr() or None)
+    """Gradients of the operands and weights, in their order, from those of the results, of which None means 0."""
+    lib, (problem, tensors, weights, packed) = library.load(), _describe(operands, weights, options)
+    transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
+    saved = _contiguous(saved)
+    to_records, to_chains, to_projected = _addresses(saved)
+    used = saved[0].numel() // lib.skiprnn_record_size(problem)
+    kept = Saved(to_records, used, used, to_chains, to_projected or None)  # of a registered op it is an empty tensor
 
     d_output, *rest = gradients
-    d_output = d_output if d_output.stride(-1) == 1 else d_output.contiguous()
+    strides = (0, 0)
+    if d_output is not None:
+        d_output = d_output if d_output.stride(-1) == 1 else d_output.contiguous()
+        strides = (d_output.stride(0), 0 if options.last_only else d_output.stride(1))
     if operands.c is None:
         rest[1] = None  # a registered op has an empty tensor for it
-    rest = [each if each is None else each.contiguous() for each in rest]
-    step_stride = 0 if options.last_only else d_output.stride(1)
-    incoming = Incoming(d_output.data_ptr(), d_output.stride(0), step_stride, *map(_address, rest))
+    rest = _contiguous(rest)
+    d_address, *addresses = _addresses([d_output, *rest])
+    incoming = Incoming(d_address, *strides, *addresses)
 
+    x, *others = tensors[: len(operands)]
     dx = x.new_zeros(x.shape) if need_dx else None
-    d_operands, d_weights = [dx, *map(_empty_like, operands[1:])], [*map(_empty_like, weights)]
-    d_x, *pointers = map(_address, d_operands)
-    array = (c_void_p * len(d_weights))(*map(_address, d_weights))
-    outgoing = Outgoing(d_x, addressof(array), *pointers)
-    _check(lib.skiprnn_backward(byref(call.problem), packed.address, byref(kept), byref(incoming), byref(outgoing)))
+    d_operands = [dx, *_empty_like(others)]
+    d_weights = _empty_like(weights)
+    d_x, *addresses = _addresses(d_operands)
+    array = (c_void_p * len(d_weights))(*_addresses(d_weights))
+    outgoing = Outgoing(d_x, addressof(array), *addresses)
+    _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
     return [*d_operands, *d_weights]
 
 
@@ -92,58 +105,65 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
     return [x.new_empty(new_size()), x.new_empty((x.shape[0], 2), dtype=torch.int64), x.new_empty(new_size())]
 
 
-class _Call:
-    """``problem``, and what it points to: the tensors in the form that it wants, and the ``packed`` weights."""
-
-    def __init__(self, operands: Operands, weights: Sequence[Tensor], options: Options):
-        x, *rest = operands
-        if x.stride(-1) != 1 and x.shape[-1] != 1:
-            x = x.contiguous()
-        batch, steps, inputs = x.shape
-        layers, hidden = operands.h.shape[0], operands.h.shape[-1]
-        self.shape = Shape(CELLS[options.cell], layers, inputs, hidden)
-        self.weights = [each.contiguous() for each in weights]
-        self.packed = pack(self.shape, self.weights, FORWARD)
-        *state, gate_weight, gate_bias, dropout_mask = rest
-        tensors = [x, *state, *options[1:5], dropout_mask, gate_weight, gate_bias]
-        # kept, as those that were not contiguous are new; x has strides
-        self.tensors = [x, *(each if each is None else each.contiguous() for each in tensors[1:])]
-        address, *addresses, gate_weight, gate_bias = map(_address, self.tensors)
-        self.layers = (c_int64 * len(options.gate_layers))(*options.gate_layers)
-        self.problem = Problem(
-            self.shape,
-            batch,
-            steps,
-            options.last_only,
-            torch.get_num_threads(),
-            NEAR // 4,
-            address,
-            x.stride(0),
-            x.stride(1),
-            self.packed.address,
-            *addresses,
-            len(options.gate_layers),
-            addressof(self.layers),
-            gate_weight,
-            gate_bias,
-            options.threshold,
-        )
+def _describe(
+    operands: Operands, weights: Sequence[Tensor], options: Options
+) -> Tuple[Problem, List[Optional[Tensor]], List[Tensor], Packed]:
+    """The problem for the library, and what must be kept as long as it: the tensors of ``operands`` and ``options`` in
+    the form that it wants, the weights contiguous, and packed for a forward."""
+    x, layers = operands.x, _indices(tuple(options.gate_layers))
+    batch, steps, inputs = x.shape
+    if x.stride(2) != 1 and inputs != 1:
+        x = x.contiguous()
+    batch_stride, step_stride, _ = x.stride()
+    count, _, hidden = operands.h.shape
+    weights = _contiguous(weights)
+    packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
+    tensors = [x, *_contiguous((*operands[1:], *options[1:5]))]
+    address, *addresses = _addresses(tensors)
+    problem = Problem(
+        packed.struct,
+        batch,
+        steps,
+        options.last_only,
+        torch.get_num_threads(),
+        NEAR // 4,
+        address,
+        batch_stride,
+        step_stride,
+        packed.address,
+        *addresses,
+        len(layers),
+        addressof(layers),
+        options.threshold,
+    )
+    return problem, tensors, weights, packed
 
 
-def _address(tensor: Optional[Tensor]) -> Optional[int]:
-    """Where its values begin; None where it is None."""
-    return None if tensor is None else tensor.data_ptr()
+@lru_cache
+def _indices(layers: Tuple[int, ...]) -> Array:
+    """As the library reads them; never written to."""
+    return (c_int64 * len(layers))(*layers)
 
 
-def _empty_like(tensor: Optional[Tensor]) -> Optional[Tensor]:
-    return None if tensor is None else torch.empty_like(tensor, memory_format=torch.contiguous_format)
+def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    return [each if each is None else each.contiguous() for each in tensors]
 
 
-def _reserve(count: int) -> Tensor:
-    """Room for so many floats, whose pages become memory only as they are written."""
+def _addresses(tensors: Sequence[Optional[Tensor]]) -> List[Optional[int]]:
+    """Where the values of each begin; None where it is None."""
+    return [each if each is None else each.data_ptr() for each in tensors]
+
+
+def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    """Of contiguous ones; None where it is None."""
+    return [each if each is None else torch.empty_like(each) for each in tensors]
+
+
+def _reserve(x: Tensor, count: int) -> Tensor:
+    """Room for so many floats, like ``x``, whose pages become memory only as they are written."""
     size = 4 * count
     if size <= NEAR:
-        return torch.empty(count, dtype=torch.float32, device="cpu")
+        return x.new_empty(count)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", NORESERVE)
     area = mmap.mmap(-1, size, flags=flags)
     if hasattr(mmap, "MADV_HUGEPAGE"):

@@ -71,8 +71,8 @@ private:
             slot.end = end_of(problem, row);
             slot.last = -1;
             slot.count = 0;
-            slot.p = problem.p[row];
-            slot.acc = problem.acc[row];
+            slot.p = p_of(problem, row);
+            slot.acc = acc_of(problem, row);
             for (int64_t l = 0; l < layers; l++) {
                 const int64_t at = (l * problem.batch + row) * hidden;
                 memcpy(stack.layers[l].h + i * width, problem.h + at, hidden * sizeof(float));

@@ -92,6 +92,8 @@ constexpr int64_t RECORDS_AT_ONCE = 64; /* that a thread takes for itself */
 
 inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return problem.begin ? problem.begin[row] : 0; }
 inline int64_t end_of(const skiprnn_problem &problem, int64_t row) { return problem.end ? problem.end[row] : problem.steps; }
+inline float p_of(const skiprnn_problem &problem, int64_t row) { return problem.p ? problem.p[row] : 1; }
+inline float acc_of(const skiprnn_problem &problem, int64_t row) { return problem.acc ? problem.acc[row] : 0; }
 
 /* One thread's sums of gradients over its sequences: offsets, in floats, and the blocks they hold. */
 struct Totals {

@@ -11,7 +11,7 @@ from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, 
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-ABI = 3
+ABI = 4
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too
@@ -35,9 +35,10 @@ class Problem(Structure):
         ("x", c_void_p),
         ("x_batch_stride", c_int64),
         ("x_step_stride", c_int64),
-        *_pointers("packed", "h", "c", "p", "acc", "begin", "end", "schedule", "noise", "dropout_mask"),
+        *_pointers("packed", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask"),
+        *_pointers("begin", "end", "schedule", "noise"),
         ("gate_count", c_int64),
-        *_pointers("gate_layers", "gate_weight", "gate_bias"),
+        ("gate_layers", c_void_p),
         ("threshold", c_float),
     ]
 

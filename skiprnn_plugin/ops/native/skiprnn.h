@@ -4,8 +4,9 @@
  * fastest, unless strides stand beside them; B, T, D, H, L and G are batch, steps, input, hidden, layers and the cell's
  * number of gates. The mathematics and names are those of reference.py, the gates' order is torch's.
  *
- * A result of a sequence does not depend, not in a bit, on the batch around it or on the number of threads; gradients
- * of weights, which are sums over sequences, are the same at every run with the same number of threads.
+ * A result of a sequence does not depend, not in a bit, on the batch around it or on the number of threads; nor do the
+ * gradients of what is its own, but for whether all records are `near`. Gradients of weights, which are sums over
+ * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their sequence.
  */
 #ifndef SKIPRNN_H
 #define SKIPRNN_H
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 3
+#define SKIPRNN_ABI 4
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
@@ -30,7 +31,7 @@ typedef struct {
 /* What a scan reads. Pointers may be NULL where this says so. */
 typedef struct {
     skiprnn_shape shape;
-    int64_t batch, steps;
+    int64_t batch, steps;    /* fewer than 2^31 steps */
     int64_t last_only;       /* output is that after the last real step, not that of every step */
     int64_t threads;         /* at most so many; 1 or more */
     int64_t near;            /* floats of records that are so near that they are to keep what a backward would compute anew */
@@ -39,16 +40,16 @@ typedef struct {
     int64_t x_step_stride;
     const float *packed;     /* from skiprnn_pack */
     const float *h, *c;      /* initial state [L, B, H]; c NULL without cell state */
-    const float *p, *acc;    /* [B] */
+    const float *p, *acc;    /* [B]; NULL: 1 and 0 */
+    const float *gate_weight; /* [gate_count * H]; NULL without a gate */
+    const float *gate_bias;  /* [1]; NULL without a gate */
+    const float *dropout_mask; /* [L - 1, B, H], or NULL */
     const int64_t *begin;    /* first real step of each sequence [B]; NULL: 0 */
     const int64_t *end;      /* the one after its last [B]; NULL: T */
     const uint8_t *schedule; /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
     const float *noise;      /* u = v > noise [B, T]; NULL: u = v > threshold */
-    const float *dropout_mask; /* [L - 1, B, H], or NULL */
     int64_t gate_count;      /* layers that the gate reads; 0: no gate (then there is a schedule) */
     const int64_t *gate_layers; /* which, each 0..L-1 [gate_count] */
-    const float *gate_weight;   /* [gate_count * H] */
-    const float *gate_bias;     /* [1] */
     float threshold;
 } skiprnn_problem;
 
@@ -70,7 +71,7 @@ typedef struct {
     float *projected;  /* [skiprnn_projected_size], W x + b of every step; NULL where that size is 0 */
 } skiprnn_saved;
 
-/* Gradients that come in (contiguous but for the strides; none may be NULL but dc without cell state) ... */
+/* Gradients that come in (contiguous but for the strides; NULL: 0) ... */
 typedef struct {
     const float *output;         /* as the result's */
     int64_t output_batch_stride; /* in floats; contiguous in H */
@@ -82,7 +83,7 @@ typedef struct {
 typedef struct {
     float *x;              /* [B, T, D], or NULL if none is wanted */
     float *const *weights; /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
-    float *h, *c, *p, *acc;
+    float *h, *c, *p, *acc;         /* c NULL without cell state, p and acc where those of the problem are */
     float *gate_weight, *gate_bias; /* NULL without a gate */
     float *dropout_mask;            /* NULL without a mask */
 } skiprnn_outgoing;

@@ -131,13 +131,14 @@ struct Stack {
     void candidates(int64_t first, int64_t count, const Place *at) {
         for (int64_t l = 0; l < problem.shape.layers; l++) {
             Layer &layer = layers[l];
-            float *kept = layer.kept + first * kept_row, *reset_h = layer.reset_h + first * width;
+            float *kept = layer.kept + first * kept_row;
             project(l, first, count, at);
             if (!layer.u)
                 multiply(layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
                          kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden, turn());
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
+                float *reset_h = layer.reset_h + first * width;
                 for (int64_t i = 0; i < count; i++)
                     reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
                 float *n = kept + 2 * width;
