@@ -1,8 +1,8 @@
 /* Wide inputs of few sequences: W x + b of the steps that a sequence will probably use, several at a time.
  *
- * A product of one row fetches all of W for it. So while there are fewer sequences than make a good product, some of their next
- * steps are projected together: those at which they would update if p stayed as it is. A wrong guess costs time, never a value,
- * and makes the next guess shorter.
+ * A product of one row fetches all of W for it. So while there are fewer sequences than make a good product, some of
+ * their next steps are projected together: those at which they would update if p stayed as it is. A wrong guess costs
+ * time, never a value, and makes the next guess shorter.
  */
 #ifndef SKIPRNN_AHEAD_H
 #define SKIPRNN_AHEAD_H
@@ -46,7 +46,8 @@ public:
             if (!find(i, slots[i].time)) count += guess(i, slots[i], active < MOST ? MOST / active : 1, count);
         if (count > 0) {
             const Layer &layer = stack.layers[0];
-            multiply(x, layer.input, layer.ih, layer.ih_strip, layer.bias, 0, fresh, size, count, size / STRIP, layer.input);
+            multiply(x, layer.input, layer.ih, layer.ih_strip, layer.bias, 0, fresh, size, count, size / STRIP,
+                     layer.input);
         }
         const float *from = fresh;
         for (int64_t i = 0; i < active; i++) {

@@ -1,9 +1,10 @@
 /* The backward: each slot runs one sequence from its last update to its first. The equations are at the head of
  * by_update_backward.py.
  *
- * The states that a sequence held are known, so what was computed from them is computed anew, of several together (or it was
- * kept, see `keeps_all`). Only the gradients go from state to state: at each first the update that it led to, then
- * the steps skipped before that, from the last to the first, of which the values that they would have read are needed.
+ * The states that a sequence held are known, so what was computed from them is computed anew, of several together (or
+ * it was kept, see `keeps_all`). Only the gradients go from state to state: at each first the update that it led to,
+ * then the steps skipped before that, from the last to the first, of which the values that they would have read are
+ * needed.
  */
 #ifndef SKIPRNN_BACKWARD_H
 #define SKIPRNN_BACKWARD_H
@@ -12,8 +13,9 @@
 
 namespace {
 
-constexpr int64_t PENDING = 256; /* rows of a sum of outer products: many, as it fetches all of the weights' gradients */
-constexpr int64_t AT_ONCE = 8;  /* rows that are worth a product with the weights */
+constexpr int64_t PENDING =
+    256;                       /* rows of a sum of outer products: many, as it fetches all of the weights' gradients */
+constexpr int64_t AT_ONCE = 8; /* rows that are worth a product with the weights */
 
 template <int CELL>
 class Backward {
@@ -93,15 +95,17 @@ public:
 private:
     static constexpr int64_t INITIAL = -1; /* in place of a record: the state before the first update */
 
-    /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends or, if
-     * `follows`, the update of record `next` sets p to `next_p`. `states` of its window are at work; `done`: the initial one among them. */
+    /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends
+     * or, if `follows`, the update of record `next` sets p to `next_p`. `states` of its window are at work; `done`: the
+     * initial one among them. */
     struct Slot {
         int64_t row, record, next, end, states;
         bool follows, done;
         float next_p, dp, dacc;
     };
 
-    /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place `place`. */
+    /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place
+     * `place`. */
     struct State {
         int64_t begin, end, place, record, next;
         bool follows;
@@ -132,7 +136,8 @@ private:
     State *states;
     Place *updates, *skips;
     float *values, *p, *product;
-    float *bias, *gate; /* the part of pending updates in gradients: of one layer's biases; of the gate's weight and bias */
+    float *bias,
+        *gate; /* the part of pending updates in gradients: of one layer's biases; of the gate's weight and bias */
     Own *own;
     float *total_gate;
     int64_t enough, begun = 0, placed = 0, pending = 0;
@@ -161,7 +166,8 @@ private:
         }
         if (problem.last_only && incoming.output)
             add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
-        if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
+        if (slot.record != INITIAL &&
+            record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
             add_output(i, slot.end - 1);
             step_back(slot);
         }
@@ -200,7 +206,8 @@ private:
             state.next_p = slot.next_p;
             for (int64_t l = 0; l < layers; l++) {
                 const int64_t at = (l * problem.batch + slot.row) * hidden;
-                memcpy(stack.layers[l].h + index * width, initial ? problem.h + at : from + l * hidden, hidden * sizeof(float));
+                memcpy(stack.layers[l].h + index * width, initial ? problem.h + at : from + l * hidden,
+                       hidden * sizeof(float));
                 if (cell.has_c)
                     memcpy(stack.layers[l].c + index * width, initial ? problem.c + at : from + (layers + l) * hidden,
                            hidden * sizeof(float));
@@ -217,7 +224,8 @@ private:
         return false;
     }
 
-    /* All updates of the windows, those of the first states in front: computes what they made, or takes it from the records. */
+    /* All updates of the windows, those of the first states in front: computes what they made, or takes it from the
+     * records. */
     void place_updates(int64_t active) {
         placed = 0;
         for (int64_t j = 0; j < window; j++)
@@ -244,15 +252,12 @@ private:
     void restore(int64_t n) {
         const int64_t index = updates[n].state;
         const float *from = values_of(states[index].next);
-        for (int64_t l = 0; l < layers; l++, from += hidden)
-            set(stack.layers[l].new_h + n * width, from);
-        for (int64_t l = 0; l < layers && cell.has_c; l++, from += hidden)
-            set(stack.layers[l].new_c + n * width, from);
+        for (int64_t l = 0; l < layers; l++, from += hidden) set(stack.layers[l].new_h + n * width, from);
+        for (int64_t l = 0; l < layers && cell.has_c; l++, from += hidden) set(stack.layers[l].new_c + n * width, from);
         for (int64_t l = 0; l < layers; l++) {
             const Layer &layer = stack.layers[l];
             float *to = own[l].d_sums + (pending + n) * kept_row;
-            for (int block = 0; block < cell.kept; block++, from += hidden)
-                set(to + block * width, from);
+            for (int block = 0; block < cell.kept; block++, from += hidden) set(to + block * width, from);
             if (layer.read) stack.mask_input(l, n, updates[n].row);
             if (layer.reset_h) multiply_values(width, to, layer.h + index * width, layer.reset_h + n * width);
         }
@@ -327,8 +332,8 @@ private:
         Slot &slot = slots[i];
         float dv = 0;
         if (learned) {
-            dv = free_at(index, t) *
-                 (direct(slot.row, t) + slot.dp * (state.next_p - state.p) - slot.dacc * v_at(index, t) + gain(n, index));
+            dv = free_at(index, t) * (direct(slot.row, t) + slot.dp * (state.next_p - state.p) -
+                                      slot.dacc * v_at(index, t) + gain(n, index));
         }
         const float d_logit = slot.dp * state.next_p * (1 - state.next_p);
         slot.dp = slot.dacc = dv;
@@ -355,19 +360,20 @@ private:
             if (layer.reset_h)
                 memcpy(mine.reset_h + to * width, layer.reset_h + (first + n) * width, width * sizeof(float));
             differentiate<CELL>(width, kept + n * kept_row, layer.h + index * width,
-                                cell.has_c ? layer.c + index * width : nullptr, dh(l, i), cell.has_c ? dc(l, i) : nullptr);
+                                cell.has_c ? layer.c + index * width : nullptr, dh(l, i),
+                                cell.has_c ? dc(l, i) : nullptr);
         }
         if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
-            multiply(kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0, product, width, count,
-                     strips, width);
+            multiply(kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0, product, width,
+                     count, strips, width);
             for (int64_t n = 0; n < count; n++)
                 differentiate_reset(width, kept + n * kept_row, product + n * width, layer.h + at[n].state * width,
                                     dh(l, slot_of(at[n].state)));
         }
         for (int64_t n = 0; n < count; n++)
             memcpy(product + n * width, dh(l, slot_of(at[n].state)), width * sizeof(float));
-        multiply(kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count, strips,
-                 cell.hh_first * width, stack.turn());
+        multiply(kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count,
+                 strips, cell.hh_first * width, stack.turn());
         for (int64_t n = 0; n < count; n++)
             memcpy(dh(l, slot_of(at[n].state)), product + n * width, width * sizeof(float));
         if (l > 0) {

@@ -9,8 +9,8 @@
 
 namespace {
 
-/* `sums`: the cell's blocks, W x + b and, if `u` is NULL, U h in them; else u is U h, in the recurrent blocks. With KEEP the
- * blocks become what `differentiate` needs. May work in place (new_h = h, new_c = c). */
+/* `sums`: the cell's blocks, W x + b and, if `u` is NULL, U h in them; else u is U h, in the recurrent blocks. With
+ * KEEP the blocks become what `differentiate` needs. May work in place (new_h = h, new_c = c). */
 template <int CELL, bool KEEP>
 void combine(int64_t hidden, float *sums, const float *u, const float *h, const float *c, float *new_h, float *new_c) {
     const int64_t width = padded(hidden);
@@ -70,8 +70,8 @@ inline void reset(int64_t hidden, float *sums, const float *u, const float *h, f
     }
 }
 
-/* Gradients of the sums, in place of `kept`, from those of the new state; `dh`, `dc` become those of the old state, but for what
- * comes through U h (and, of a GRU that resets before the product, through r: see `differentiate_reset`). */
+/* Gradients of the sums, in place of `kept`, from those of the new state; `dh`, `dc` become those of the old state, but
+ * for what comes through U h (and, of a GRU that resets before the product, through r: see `differentiate_reset`). */
 template <int CELL>
 void differentiate(int64_t width, float *kept, const float *h, const float *c, float *dh, float *dc) {
     const V one = fill(1);
@@ -90,7 +90,8 @@ void differentiate(int64_t width, float *kept, const float *h, const float *c, f
             store(dh + at, fill(0));
         } else if constexpr (CELL == SKIPRNN_GRU || CELL == SKIPRNN_GRU_RESET_BEFORE) {
             constexpr bool AFTER = CELL == SKIPRNN_GRU;
-            const V n = load(block(AFTER ? 0 : 2, at)), r = load(block(AFTER ? 1 : 0, at)), z = load(block(AFTER ? 2 : 1, at));
+            const V n = load(block(AFTER ? 0 : 2, at)), r = load(block(AFTER ? 1 : 0, at)),
+                    z = load(block(AFTER ? 2 : 1, at));
             const V dn = d * (one - z) * (one - n * n);
             store(block(AFTER ? 2 : 1, at), d * (load(h + at) - n) * z * (one - z));
             store(block(AFTER ? 0 : 2, at), dn);

@@ -1,4 +1,5 @@
-/* The C interface: chooses the kernels, packs weights, shares the work out among threads and adds their gradients up. */
+/* The C interface: chooses the kernels, packs weights, shares the work out among threads and adds their gradients up.
+ */
 #include "skiprnn.h"
 
 #include <algorithm>
@@ -48,9 +49,10 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 8e6;            /* multiply-adds, some 50 microseconds */
-constexpr int64_t CACHED = 160 * 1024;            /* floats of weights that stay in a core's own cache */
-constexpr int64_t SLOTS = 8, SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
+constexpr double WORTH_A_THREAD = 8e6; /* multiply-adds, some 50 microseconds */
+constexpr int64_t CACHED = 160 * 1024; /* floats of weights that stay in a core's own cache */
+constexpr int64_t SLOTS = 8,
+                  SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
 
 int64_t multiply_adds(const skiprnn_shape &shape) {
     int64_t sum = 0;
@@ -77,8 +79,8 @@ struct Split {
     int64_t threads, slots;
 };
 
-Split split(const skiprnn_problem &problem, double updates) {
-    const double work = updates * multiply_adds(problem.shape) / WORTH_A_THREAD;
+Split split(const skiprnn_problem &problem, double products) {
+    const double work = products * multiply_adds(problem.shape) / WORTH_A_THREAD;
     Split of;
     of.threads = std::max<int64_t>(1, std::min({problem.threads, problem.batch, (int64_t)work}));
     of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
@@ -92,14 +94,15 @@ double all_steps(const skiprnn_problem &problem) {
     return sum;
 }
 
-std::vector<int64_t> by_falling(std::vector<int64_t> sizes) {
+std::vector<int64_t> by_falling(const std::vector<double> &sizes) {
     std::vector<int64_t> order(sizes.size());
     for (size_t i = 0; i < order.size(); i++) order[i] = (int64_t)i;
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return sizes[a] > sizes[b]; });
     return order;
 }
 
-/* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with 0. */
+/* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with
+ * 0. */
 void pack_columns(const float *from, int64_t rows, int64_t depth, float *to) {
     for (int64_t strip = 0; strip < rows; strip += STRIP, to += depth * STRIP)
         for (int64_t first = 0; first < depth; first += STRIP) {  // in squares, which fit the nearest cache
@@ -143,13 +146,16 @@ void pack_layer(const skiprnn_shape &shape, int64_t layer, const float *const *w
     }
 }
 
-void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x, const float *const *weights, float *packed) {
+void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x, const float *const *weights,
+                           float *packed) {
     const CellLayout &cell = CELLS[shape.cell];
     const Packed at = transposed_layer(shape, layer, for_x);
-    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer), depth = cell.gates * width;
+    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer),
+                  depth = cell.gates * width;
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        if (at.size > at.ih) pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
+        if (at.size > at.ih)
+            pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
         pack_rows(weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + at.hh);
     }
 }
@@ -208,22 +214,29 @@ void give_layer(const skiprnn_shape &shape, int64_t layer, const float *totals, 
     }
 }
 
-/* Sequences to threads so that the busiest has the least to do: each, from the longest on, to the one with the least so far. */
+/* What a sequence costs in the backward, in products with the weights: some 3 for an update, and a part of one for
+ * every step, as skipped ones are looked at too. */
+double backward_cost(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t row) {
+    return 3.0 * saved.chains[2 * row + 1] + 0.25 * (end_of(problem, row) - begin_of(problem, row));
+}
+
+/* Sequences to threads so that the busiest has the least to do: each, from the costliest on, to the one with the least
+ * so far. */
 std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t threads) {
-    std::vector<int64_t> sizes(problem.batch), load(threads, 0);
-    for (int64_t row = 0; row < problem.batch; row++) sizes[row] = saved.chains[2 * row + 1];
+    std::vector<double> costs(problem.batch), load(threads, 0);
+    for (int64_t row = 0; row < problem.batch; row++) costs[row] = backward_cost(problem, saved, row);
     std::vector<std::vector<int64_t>> rows(threads);
-    for (const int64_t row : by_falling(sizes)) {
+    for (const int64_t row : by_falling(costs)) {
         const int64_t least = std::min_element(load.begin(), load.end()) - load.begin();
         rows[least].push_back(row);
-        load[least] += sizes[row] + 1;
+        load[least] += costs[row];
     }
     return rows;
 }
 
 int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved) {
     const Split of = split(problem, all_steps(problem));
-    std::vector<int64_t> lengths(problem.batch);
+    std::vector<double> lengths(problem.batch);
     for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
     const std::vector<int64_t> order = by_falling(lengths);
     Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK};
@@ -241,9 +254,9 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
 int run_backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
                  const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing) {
     const skiprnn_shape &shape = problem.shape;
-    double updates = 0;
-    for (int64_t row = 0; row < problem.batch; row++) updates += saved.chains[2 * row + 1];
-    const Split of = split(problem, 3 * updates);
+    double cost = 0;
+    for (int64_t row = 0; row < problem.batch; row++) cost += backward_cost(problem, saved, row);
+    const Split of = split(problem, cost);
     const std::vector<std::vector<int64_t>> rows = assign(problem, saved, of.threads);
     const int64_t size = totals_size(problem);
     std::vector<float> totals(size * of.threads, 0.0f);
@@ -251,7 +264,8 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     for (int64_t i = 0; i < of.threads; i++)
         shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.data() + i * size, SKIPRNN_OK};
     if (outgoing.dropout_mask)
-        std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden, 0.0f);
+        std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden,
+                  0.0f);
     in_threads(of.threads, [&](int64_t i) {
         level().backward(&problem, packed, &saved, &incoming, &outgoing, &shares[i], of.slots);
     });
@@ -351,4 +365,6 @@ SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *pa
     }
 }
 
-SKIPRNN_API void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y) { level().activation(kind, n, x, y); }
+SKIPRNN_API void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y) {
+    level().activation(kind, n, x, y);
+}

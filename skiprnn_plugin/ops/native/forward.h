@@ -9,10 +9,12 @@ namespace {
 template <int CELL>
 class Forward {
 public:
-    Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared, int64_t rows)
+    Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared,
+            int64_t rows)
         : problem(problem), result(result), saved(saved), shared(shared),
-          stack(problem, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden), width(stack.width),
-          layers(problem.shape.layers), stride(record_size(problem)), keeps(saved && keeps_all(problem)) {
+          stack(problem, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden),
+          width(stack.width), layers(problem.shape.layers), stride(record_size(problem)),
+          keeps(saved && keeps_all(problem)) {
         slots = stack.memory.template take_of<Slot>(rows);
         places = stack.memory.template take_of<Place>(rows);
         p = stack.memory.take(rows);
@@ -161,7 +163,8 @@ private:
         ahead.move(from, to);
         for (int64_t l = 0; l < layers; l++) {
             memcpy(stack.layers[l].h + to * width, stack.layers[l].h + from * width, width * sizeof(float));
-            if (problem.c) memcpy(stack.layers[l].c + to * width, stack.layers[l].c + from * width, width * sizeof(float));
+            if (problem.c)
+                memcpy(stack.layers[l].c + to * width, stack.layers[l].c + from * width, width * sizeof(float));
         }
     }
 };

@@ -1,5 +1,6 @@
-/* The kernels of one instruction set, SKIPRNN_LEVEL, which the compiler's flags choose. No header of the C++ library may come in
- * here: its inline functions would be compiled for this instruction set, and the linker might take them for all. */
+/* The kernels of one instruction set, SKIPRNN_LEVEL, which the compiler's flags choose. No header of the C++ library
+ * may come in here: its inline functions would be compiled for this instruction set, and the linker might take them for
+ * all. */
 #include "backward.h"
 #include "forward.h"
 
@@ -29,17 +30,16 @@ void project(const skiprnn_problem *problem, float *projected, int64_t first, in
         int64_t count = problem->steps - t < last - first ? problem->steps - t : last - first;
         count = count < most ? count : most;
         multiply(problem->x + row * problem->x_batch_stride + t * problem->x_step_stride, problem->x_step_stride,
-                 problem->packed + at.ih, problem->shape.input * STRIP, problem->packed + at.bias, 0, projected + first * size,
-                 size, count, size / STRIP, problem->shape.input);
+                 problem->packed + at.ih, problem->shape.input * STRIP, problem->packed + at.bias, 0,
+                 projected + first * size, size, count, size / STRIP, problem->shape.input);
         first += count;
     }
 }
 
 void forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Shared *shared,
              int64_t rows) {
-    with_cell(problem->shape.cell, [&](auto cell) {
-        Forward<decltype(cell)::value>(*problem, *result, saved, *shared, rows).run();
-    });
+    with_cell(problem->shape.cell,
+              [&](auto cell) { Forward<decltype(cell)::value>(*problem, *result, saved, *shared, rows).run(); });
 }
 
 void backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,

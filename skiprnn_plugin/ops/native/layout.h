@@ -1,4 +1,5 @@
-/* Where things lie: the cells' gates, packed weights, records. H is padded to strips of 16; what pads is 0 and stays 0. */
+/* Where things lie: the cells' gates, packed weights, records. H is padded to strips of 16; what pads is 0 and stays 0.
+ */
 #ifndef SKIPRNN_LAYOUT_H
 #define SKIPRNN_LAYOUT_H
 
@@ -11,24 +12,26 @@ constexpr int64_t STRIP = 16;
 inline int64_t strips_of(int64_t size) { return (size + STRIP - 1) / STRIP; }
 inline int64_t padded(int64_t size) { return strips_of(size) * STRIP; }
 
-/* Inputs so wide are projected by large products: of all steps at once where there is a backward, else of the used ones. */
+/* Inputs so wide are projected by large products: of all steps at once where there is a backward, else of the used
+ * ones. */
 constexpr int64_t NARROW = 32;
 inline bool is_wide(const skiprnn_shape &shape) { return shape.input > NARROW; }
 
 /* A cell's sums before its nonlinearities lie in blocks of padded(H). W x + b goes to blocks from 0 on, in the order
- * `ih_order` of torch's gates, and U h to those from `hh_at` on, in the order `hh_order`; where both go to one, they add up. */
+ * `ih_order` of torch's gates, and U h to those from `hh_at` on, in the order `hh_order`; where both go to one, they
+ * add up. */
 struct CellLayout {
-    int gates;         /* G */
-    int sums;          /* blocks of sums */
-    int kept;          /* blocks of what the backward takes, the sums' own among them */
+    int gates; /* G */
+    int sums;  /* blocks of sums */
+    int kept;  /* blocks of what the backward takes, the sums' own among them */
     int hh_at;
-    int hh_first;      /* gates whose U h needs h alone (not r h) */
+    int hh_first; /* gates whose U h needs h alone (not r h) */
     bool has_c;
     int ih_order[4], hh_order[4];
 };
 
 constexpr CellLayout CELLS[] = {
-    {4, 4, 5, 0, 4, true, {0, 1, 2, 3}, {0, 1, 2, 3}},   /* i f g o, and tanh(c) */
+    {4, 4, 5, 0, 4, true, {0, 1, 2, 3}, {0, 1, 2, 3}},    /* i f g o, and tanh(c) */
     {3, 4, 4, 1, 3, false, {2, 0, 1, -1}, {0, 1, 2, -1}}, /* W n, r, z, U n */
     {3, 3, 3, 0, 2, false, {0, 1, 2, -1}, {0, 1, 2, -1}}, /* r z n */
     {1, 1, 1, 0, 1, false, {0, -1, -1, -1}, {0, -1, -1, -1}},
@@ -65,8 +68,8 @@ inline Packed transposed_layer(const skiprnn_shape &shape, int64_t layer, bool f
     return at;
 }
 
-/* A record: the one before it (-1: the initial state), time, p; then h and c of every layer, and where it keeps them, what `combine`
- * kept, [kept][H] of every layer. */
+/* A record: the one before it (-1: the initial state), time, p; then h and c of every layer, and where it keeps them,
+ * what `combine` kept, [kept][H] of every layer. */
 struct Record {
     int64_t previous;
     int32_t time;
@@ -91,7 +94,9 @@ inline int64_t record_size(const skiprnn_problem &problem) { return record_size(
 constexpr int64_t RECORDS_AT_ONCE = 64; /* that a thread takes for itself */
 
 inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return problem.begin ? problem.begin[row] : 0; }
-inline int64_t end_of(const skiprnn_problem &problem, int64_t row) { return problem.end ? problem.end[row] : problem.steps; }
+inline int64_t end_of(const skiprnn_problem &problem, int64_t row) {
+    return problem.end ? problem.end[row] : problem.steps;
+}
 inline float p_of(const skiprnn_problem &problem, int64_t row) { return problem.p ? problem.p[row] : 1; }
 inline float acc_of(const skiprnn_problem &problem, int64_t row) { return problem.acc ? problem.acc[row] : 0; }
 
@@ -118,16 +123,17 @@ inline Totals totals_layer(const skiprnn_shape &shape, int64_t layer) {
 struct Shared {
     const int64_t *order; /* sequences, in the order in which they begin */
     int64_t count;
-    int64_t next;         /* atomic: the first that nobody has begun */
-    int64_t records;      /* atomic: the first record that nobody has taken */
-    int failed;           /* atomic: what went wrong, if anything did */
+    int64_t next;    /* atomic: the first that nobody has begun */
+    int64_t records; /* atomic: the first record that nobody has taken */
+    int failed;      /* atomic: what went wrong, if anything did */
 };
 
 /* What one thread does in a backward. */
 struct Share {
     const int64_t *rows; /* its sequences, in order */
     int64_t count;
-    float *totals;  /* gradients of weights: every layer's Totals, then the gate's weight [gate_count][padded(H)] and bias [16] */
+    float *totals; /* gradients of weights: every layer's Totals, then the gate's weight [gate_count][padded(H)] and
+                      bias [16] */
     int failed;
 };
 

@@ -1,7 +1,7 @@
 /* Matrix products, C = init + A B or C += A B, blocked for registers.
  *
- * Each element of C is one accumulator to which products are added in ascending order of k, whatever the block's size: a
- * row of C does not depend, not in a bit, on the other rows of its block.
+ * Each element of C is one accumulator to which products are added in ascending order of k, whatever the block's size:
+ * a row of C does not depend, not in a bit, on the other rows of its block.
  */
 #ifndef SKIPRNN_PRODUCT_H
 #define SKIPRNN_PRODUCT_H
@@ -10,7 +10,8 @@
 
 namespace {
 
-/* Rows of a block, and for each number of rows the strips (of 16 columns) of one: as many accumulators as fit the registers. */
+/* Rows of a block, and for each number of rows the strips (of 16 columns) of one: as many accumulators as fit the
+ * registers. */
 #if defined(__AVX512F__)
 constexpr int MAX_ROWS = 8;
 constexpr int STRIPS[MAX_ROWS + 1] = {0, 8, 8, 7, 6, 4, 4, 3, 3};
@@ -24,19 +25,19 @@ constexpr int STRIPS[MAX_ROWS + 1] = {0, 2, 1};
 
 /* What a product reads and writes. */
 struct Product {
-    const float *a;         /* A[i][k] at a[i * a_row + k * a_step] */
+    const float *a; /* A[i][k] at a[i * a_row + k * a_step] */
     int64_t a_row, a_step;
-    const float *b;         /* B[k][16 s + lane] at b[s * b_strip + k * b_step + lane] */
+    const float *b; /* B[k][16 s + lane] at b[s * b_strip + k * b_step + lane] */
     int64_t b_strip, b_step;
-    const float *init;      /* init[i][16 s + lane] at init[i * init_row + 16 s + lane]; may be c; NULL: 0 */
+    const float *init; /* init[i][16 s + lane] at init[i * init_row + 16 s + lane]; may be c; NULL: 0 */
     int64_t init_row;
-    float *c;               /* C[i][16 s + lane] at c[i * c_row + 16 s + lane] */
+    float *c; /* C[i][16 s + lane] at c[i * c_row + 16 s + lane] */
     int64_t c_row;
-    bool add;               /* C += */
+    bool add; /* C += */
 };
 
-/* `A_STEP`, `B_STEP`: a_step and b_step where they are known when compiling, else 0. In registers, not in V: compilers keep
- * arrays of those in memory where they take several registers. */
+/* `A_STEP`, `B_STEP`: a_step and b_step where they are known when compiling, else 0. In registers, not in V: compilers
+ * keep arrays of those in memory where they take several registers. */
 template <int ROWS, int COLUMNS, int A_STEP, int B_STEP>
 void block(const Product &of, int64_t row, int64_t strip, int64_t depth) {
     constexpr int ACROSS = COLUMNS * PARTS;
@@ -94,8 +95,8 @@ struct Blocks {
     }
 };
 
-/* `backwards`: from the last strip to the first. Where the same B comes again and again, going to and fro finds what was used
- * last still in the nearest cache. */
+/* `backwards`: from the last strip to the first. Where the same B comes again and again, going to and fro finds what
+ * was used last still in the nearest cache. */
 template <int A_STEP, int B_STEP>
 void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth, bool backwards) {
     static const Blocks<A_STEP, B_STEP> blocks;
@@ -117,8 +118,9 @@ void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t dept
 }
 
 /* A by rows, B in packed strips. */
-inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_strip, const float *init, int64_t init_row,
-                     float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth, bool backwards = false) {
+inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_strip, const float *init,
+                     int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth,
+                     bool backwards = false) {
     const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
     for (int64_t k = 0; k == 0 || k < depth; k += most) {
         const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row, false};
@@ -128,10 +130,10 @@ inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_st
     }
 }
 
-/* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. They are added up before C is,
- * as a sum of few terms, and then of few sums, is more exact than one of all terms. */
-inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row, int64_t rows,
-                      int64_t strips, int64_t depth) {
+/* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. They are added up
+ * before C is, as a sum of few terms, and then of few sums, is more exact than one of all terms. */
+inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,
+                      int64_t rows, int64_t strips, int64_t depth) {
     const Product of = {a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
     multiply_with<0, 0>(of, rows, strips, depth, false);
 }

@@ -6,7 +6,8 @@
  *
  * A result of a sequence does not depend, not in a bit, on the batch around it or on the number of threads; nor do the
  * gradients of what is its own, but for whether all records are `near`. Gradients of weights, which are sums over
- * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their sequence.
+ * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their
+ * sequence.
  */
 #ifndef SKIPRNN_H
 #define SKIPRNN_H
@@ -31,24 +32,24 @@ typedef struct {
 /* What a scan reads. Pointers may be NULL where this says so. */
 typedef struct {
     skiprnn_shape shape;
-    int64_t batch, steps;    /* fewer than 2^31 steps */
-    int64_t last_only;       /* output is that after the last real step, not that of every step */
-    int64_t threads;         /* at most so many; 1 or more */
-    int64_t near;            /* floats of records that are so near that they are to keep what a backward would compute anew */
-    const float *x;          /* [B, T, D], contiguous in D */
-    int64_t x_batch_stride;  /* in floats */
+    int64_t batch, steps; /* fewer than 2^31 steps */
+    int64_t last_only;    /* output is that after the last real step, not that of every step */
+    int64_t threads;      /* at most so many; 1 or more */
+    int64_t near;   /* floats of records that are so near that they are to keep what a backward would compute anew */
+    const float *x; /* [B, T, D], contiguous in D */
+    int64_t x_batch_stride; /* in floats */
     int64_t x_step_stride;
-    const float *packed;     /* from skiprnn_pack */
-    const float *h, *c;      /* initial state [L, B, H]; c NULL without cell state */
-    const float *p, *acc;    /* [B]; NULL: 1 and 0 */
-    const float *gate_weight; /* [gate_count * H]; NULL without a gate */
-    const float *gate_bias;  /* [1]; NULL without a gate */
-    const float *dropout_mask; /* [L - 1, B, H], or NULL */
-    const int64_t *begin;    /* first real step of each sequence [B]; NULL: 0 */
-    const int64_t *end;      /* the one after its last [B]; NULL: T */
-    const uint8_t *schedule; /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
-    const float *noise;      /* u = v > noise [B, T]; NULL: u = v > threshold */
-    int64_t gate_count;      /* layers that the gate reads; 0: no gate (then there is a schedule) */
+    const float *packed;        /* from skiprnn_pack */
+    const float *h, *c;         /* initial state [L, B, H]; c NULL without cell state */
+    const float *p, *acc;       /* [B]; NULL: 1 and 0 */
+    const float *gate_weight;   /* [gate_count * H]; NULL without a gate */
+    const float *gate_bias;     /* [1]; NULL without a gate */
+    const float *dropout_mask;  /* [L - 1, B, H], or NULL */
+    const int64_t *begin;       /* first real step of each sequence [B]; NULL: 0 */
+    const int64_t *end;         /* the one after its last [B]; NULL: T */
+    const uint8_t *schedule;    /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
+    const float *noise;         /* u = v > noise [B, T]; NULL: u = v > threshold */
+    int64_t gate_count;         /* layers that the gate reads; 0: no gate (then there is a schedule) */
     const int64_t *gate_layers; /* which, each 0..L-1 [gate_count] */
     float threshold;
 } skiprnn_problem;
@@ -61,14 +62,14 @@ typedef struct {
     float *updates; /* [B, T], 0 or 1 */
 } skiprnn_result;
 
-/* What a backward needs beside the problem. One record for each update, of skiprnn_record_size floats; memory grows with
- * updates, as what is not used of `records` is not touched. */
+/* What a backward needs beside the problem. One record for each update, of skiprnn_record_size floats; memory grows
+ * with updates, as what is not used of `records` is not touched. */
 typedef struct {
     float *records;
-    int64_t capacity;  /* records that there is room for: skiprnn_records(problem) are always enough */
-    int64_t used;      /* written by skiprnn_forward: how many of them, from the first, are to be kept */
-    int64_t *chains;   /* [B, 2]: each sequence's last record (-1: none) and its number of updates */
-    float *projected;  /* [skiprnn_projected_size], W x + b of every step; NULL where that size is 0 */
+    int64_t capacity; /* records that there is room for: skiprnn_records(problem) are always enough */
+    int64_t used;     /* written by skiprnn_forward: how many of them, from the first, are to be kept */
+    int64_t *chains;  /* [B, 2]: each sequence's last record (-1: none) and its number of updates */
+    float *projected; /* [skiprnn_projected_size], W x + b of every step; NULL where that size is 0 */
 } skiprnn_saved;
 
 /* Gradients that come in (contiguous but for the strides; NULL: 0) ... */
@@ -81,8 +82,8 @@ typedef struct {
 
 /* ... and go out. All are written whole, but x, which the caller sets to 0 before, as only used steps get one. */
 typedef struct {
-    float *x;              /* [B, T, D], or NULL if none is wanted */
-    float *const *weights; /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
+    float *x;                       /* [B, T, D], or NULL if none is wanted */
+    float *const *weights;          /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
     float *h, *c, *p, *acc;         /* c NULL without cell state, p and acc where those of the problem are */
     float *gate_weight, *gate_bias; /* NULL without a gate */
     float *dropout_mask;            /* NULL without a mask */
@@ -104,19 +105,20 @@ int skiprnn_set_level(const char *name);
 int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
 
 /* Lays the weights out (weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih, bias_hh [G*H] of each layer, [4 * L]) in
- * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so only if
- * they differ; sets it to 1. Returns 1 if it packed, else 0. */
+ * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so
+ * only if they differ; sets it to 1. Returns 1 if it packed, else 0. */
 int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
                  uint64_t *known);
 
-int64_t skiprnn_record_size(const skiprnn_problem *problem);    /* floats of one record */
-int64_t skiprnn_records(const skiprnn_problem *problem);       /* records that are enough for all updates there can be */
+int64_t skiprnn_record_size(const skiprnn_problem *problem); /* floats of one record */
+int64_t skiprnn_records(const skiprnn_problem *problem);     /* records that are enough for all updates there can be */
 int64_t skiprnn_projected_size(const skiprnn_problem *problem); /* floats of W x + b of all steps; 0: made as needed */
 
 /* Runs the scan. `saved` NULL: for no backward. Returns SKIPRNN_OK or what was wrong. */
 int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved);
 
-/* The gradients. `problem` as it went forward; `packed` from skiprnn_pack for a backward, for one to x if x's is wanted. */
+/* The gradients. `problem` as it went forward; `packed` from skiprnn_pack for a backward, for one to x if x's is
+ * wanted. */
 int skiprnn_backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
                      const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing);
 

@@ -51,12 +51,12 @@ private:
 struct Layer {
     const float *bias, *ih, *hh;
     int64_t input, ih_strip, hh_strip;
-    float *h, *c;          /* the states that are held, each [width]; c NULL without one */
-    float *u;              /* U h of these, [hh_first][width]; NULL where it goes straight into the sums */
-    float *new_h, *new_c;  /* candidates, by place, each [width]; h and c themselves if these are to be overwritten */
-    float *kept;           /* what `combine` keeps, by place, [kept][width] */
-    float *read;           /* what the layer read, by place, if that is the layer below through a mask, [width] */
-    float *reset_h;        /* r h, by place, where the cell has that, [width] */
+    float *h, *c;         /* the states that are held, each [width]; c NULL without one */
+    float *u;             /* U h of these, [hh_first][width]; NULL where it goes straight into the sums */
+    float *new_h, *new_c; /* candidates, by place, each [width]; h and c themselves if these are to be overwritten */
+    float *kept;          /* what `combine` keeps, by place, [kept][width] */
+    float *read;          /* what the layer read, by place, if that is the layer below through a mask, [width] */
+    float *reset_h;       /* r h, by place, where the cell has that, [width] */
 };
 
 /* Where a candidate is wanted: of which sequence, when, and which of the held states it comes from. */
@@ -69,17 +69,19 @@ struct Stack {
     const CellLayout &cell;
     const int64_t hidden, width, strips, states, places, kept_row, u_row;
     Layer *layers;
-    float *x;               /* of the places [places][D] */
-    const float *projected; /* W x + b of all steps [B, T, gates * width]; or NULL */
+    float *x;                      /* of the places [places][D] */
+    const float *projected;        /* W x + b of all steps [B, T, gates * width]; or NULL */
     const float **ready = nullptr; /* W x + b of each place; neither: made here */
-    float *gate_weight;     /* [gate_count][width] */
-    float *logits;          /* [padded(places)] */
+    float *gate_weight;            /* [gate_count][width] */
+    float *logits;                 /* [padded(places)] */
     Memory memory;
 
-    /* For so many states at a time. Where `separate_places` is 0, candidates overwrite the states that they come from. */
+    /* For so many states at a time. Where `separate_places` is 0, candidates overwrite the states that they come from.
+     */
     Stack(const skiprnn_problem &p, const float *projected, int64_t states, int64_t separate_places)
-        : problem(p), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)), strips(strips_of(hidden)),
-          states(states), places(separate_places ? separate_places : states), kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
+        : problem(p), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
+          strips(strips_of(hidden)), states(states), places(separate_places ? separate_places : states),
+          kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
         layers = memory.take_of<Layer>(p.shape.layers);
         x = memory.take(places * p.shape.input);
         gate_weight = memory.take(p.gate_count * width);
@@ -142,12 +144,13 @@ struct Stack {
                 for (int64_t i = 0; i < count; i++)
                     reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
                 float *n = kept + 2 * width;
-                multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n, kept_row,
-                         count, strips, hidden);
+                multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n,
+                         kept_row, count, strips, hidden);
             }
             for (int64_t i = 0; i < count; i++)
                 combine<CELL, KEEP>(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width,
-                                    layer.c ? layer.c + at[i].state * width : nullptr, layer.new_h + (first + i) * width,
+                                    layer.c ? layer.c + at[i].state * width : nullptr,
+                                    layer.new_h + (first + i) * width,
                                     layer.c ? layer.new_c + (first + i) * width : nullptr);
         }
     }
@@ -203,7 +206,8 @@ private:
             for (int64_t i = 0; i < count && layer.read; i++) mask_input(l, first + i, at[i].row);
         } else if (projected || ready) {
             for (int64_t i = 0; i < count; i++)
-                memcpy(kept + i * kept_row, ready ? ready[i] : projected + (at[i].row * problem.steps + at[i].time) * size,
+                memcpy(kept + i * kept_row,
+                       ready ? ready[i] : projected + (at[i].row * problem.steps + at[i].time) * size,
                        size * sizeof(float));
             return;
         } else {
@@ -218,7 +222,8 @@ private:
 /* v of a step. */
 inline float before_rounding(float p, float acc) { return acc + (p <= 1 - acc ? p : 1 - acc); }
 
-/* The first update of a sequence from step `t` on, `end` if there is none; `acc` becomes what the skipped steps add up to. */
+/* The first update of a sequence from step `t` on, `end` if there is none; `acc` becomes what the skipped steps add up
+ * to. */
 inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc) {
     const bool gated = problem.gate_count > 0;
     const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;

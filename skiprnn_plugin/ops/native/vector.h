@@ -1,7 +1,8 @@
-/* V: 16 floats in as many registers as the instruction set needs, and the functions of them that a recurrent cell takes.
+/* V: 16 floats in as many registers as the instruction set needs, and the functions of them that a recurrent cell
+ * takes.
  *
- * Everything is elementwise but `total`, so results do not depend on the registers' width. Nothing here may be compiled with
- * -ffast-math, which would take the rounding by a large number out of `Exponential`.
+ * Everything is elementwise but `total`, so results do not depend on the registers' width. Nothing here may be compiled
+ * with -ffast-math, which would take the rounding by a large number out of `Exponential`.
  */
 #ifndef SKIPRNN_VECTOR_H
 #define SKIPRNN_VECTOR_H
