@@ -12,8 +12,8 @@ import torch
 
 from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.ops import CELLS, scan
+from skiprnn_plugin.ops.native import areas, library, packing
 from skiprnn_plugin.ops.native import engine as native_engine
-from skiprnn_plugin.ops.native import library, packing
 
 from ..command_line import ROOT, run
 from ..compare import assert_equal, assert_gradients_close, assert_results_close
@@ -375,6 +375,22 @@ def resident():
     """Bytes of memory that the process has."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_areas_are_used_again_but_never_by_two():
+    def room():
+        return torch.frombuffer(areas.take(1 << 26), dtype=torch.float32, count=1000)
+
+    first = room()
+    part, place = first[:10], first.data_ptr()
+    del first
+    second = room()
+    assert second.data_ptr() != place
+    del part
+    assert room().data_ptr() == place
+    held = [room() for _ in range(areas.MOST + 2)]
+    assert len({each.data_ptr() for each in [second, *held]}) == areas.MOST + 3
+    assert len(areas._areas) == areas.MOST
 
 
 @measures_memory

@@ -1,8 +1,5 @@
 """The engine as :mod:`skiprnn_plugin.ops.autograd` wants one: tensors to pointers and back."""
 
-import mmap
-import sys
-from contextlib import suppress
 from ctypes import Array, addressof, c_int64, c_void_p
 from functools import lru_cache
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -11,12 +8,11 @@ import torch
 from torch import Tensor
 
 from ..types import Operands, Options
-from . import library
+from . import areas, library
 from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
 from .packing import Packed, pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
-NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
 NEAR = 1 << 25  # bytes that malloc keeps at hand: no new pages to clear, and mostly still in the caches
 
 
@@ -164,12 +160,7 @@ def _reserve(x: Tensor, count: int) -> Tensor:
     size = 4 * count
     if size <= NEAR:
         return x.new_empty(count)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", NORESERVE)
-    area = mmap.mmap(-1, size, flags=flags)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # of a kernel without them
-            area.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(area, dtype=torch.float32)
+    return torch.frombuffer(areas.take(size), dtype=torch.float32, count=count)
 
 
 def _check(fault: int) -> None:
