@@ -13,7 +13,8 @@ from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoin
 from .packing import Packed, pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
-NEAR = 1 << 25  # bytes that malloc keeps at hand: no new pages to clear, and mostly still in the caches
+NEAR = 1 << 26  # bytes of records that keep what a backward would else compute anew
+SMALL = 1 << 25  # bytes that malloc keeps at hand
 
 
 def refuse(x: Tensor) -> Optional[str]:
@@ -158,7 +159,7 @@ def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
 def _reserve(x: Tensor, count: int) -> Tensor:
     """Room for so many floats, like ``x``, whose pages become memory only as they are written."""
     size = 4 * count
-    if size <= NEAR:
+    if size <= SMALL:
         return x.new_empty(count)
     return torch.frombuffer(areas.take(size), dtype=torch.float32, count=count)
 
