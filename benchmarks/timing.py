@@ -14,7 +14,7 @@ from .problem import Problem, Spec
 
 ROUNDS = 3  # at least
 SLOTS = 8  # rounds that the time is meant for
-PAUSE = 0.005  # seconds for the threads of the one before to stop spinning
+PAUSE = 0.05  # seconds for the threads of the one before to stop spinning: onnxruntime's go on for tens of milliseconds
 
 
 def time_on_cpu(function: Callable) -> float:

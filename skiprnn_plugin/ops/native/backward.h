@@ -136,8 +136,7 @@ private:
     State *states;
     Place *updates, *skips;
     float *values, *p, *product;
-    float *bias,
-        *gate; /* the part of pending updates in gradients: of one layer's biases; of the gate's weight and bias */
+    float *bias, *gate; /* pending parts of gradients: of one layer's biases; of the gate's weight and bias */
     Own *own;
     float *total_gate;
     int64_t enough, begun = 0, placed = 0, pending = 0;
@@ -166,8 +165,8 @@ private:
         }
         if (problem.last_only && incoming.output)
             add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
-        if (slot.record != INITIAL &&
-            record_of(slot.record).time + 1 == slot.end) {  // nothing was computed from the last state
+        if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {
+            // nothing was computed from the last state
             add_output(i, slot.end - 1);
             step_back(slot);
         }
