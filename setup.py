@@ -151,6 +151,7 @@ setup(
         "console_scripts": [
             "skiprnn-report = skiprnn_plugin.cli.report:main",
             "skiprnn-plot = skiprnn_plugin.cli.plot:main",
+            "skiprnn-predict = skiprnn_plugin.cli.predict:main",
         ]
     },
     classifiers=[
