@@ -11,10 +11,11 @@ from .checkpoint import import_user_dir
 from .command import UserError, first_sentence, run_command
 
 PROGRAM = "skiprnn-predict"
+WARM_UP = 3
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. Prints a line for each, columns separated by tabs: the
 likeliest class and its probability, or the predicted numbers; steps used, all steps (of a bidirectional model in both
-directions); the model's time in ms, without loading, reading and encoding the input, after a run that is not counted.
+directions); and the model's time in ms, without loading, reading and encoding, after a few runs that do not count.
 """
 INPUT_HELP = """
 for a model that reads numbers, a file .npy or .csv (a line for each step, perhaps a header): [T, D], or [T] where D is
@@ -107,10 +108,10 @@ def _load(checkpoint: str, settings: Sequence[str], user_dir: Optional[str]):
 
 
 def predict(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[str, Any]]:
-    """Names of the inputs and what the model makes of them, after it has run the first batch for nothing."""
+    """Names of the inputs and what the model makes of them, after the first batch has run ``WARM_UP`` times."""
     first = list(itertools.islice(inputs, batch_size))
-    for _ in hub.run([each.encoded for each in first], batch_size):
-        pass
+    for _ in range(WARM_UP):
+        list(hub.run([each.encoded for each in first], batch_size))
     named, read = itertools.tee(itertools.chain(first, inputs))
     return zip((each.name for each in named), hub.run((each.encoded for each in read), batch_size))
 
