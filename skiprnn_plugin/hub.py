@@ -121,7 +121,7 @@ class SkipRNNHub(nn.Module):
         try:
             tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
         except (TypeError, RuntimeError) as error:  # of what is no array
-            raise ValueError(f"expected {expected}, got {type(raw).__name__}") from error
+            raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
         if self.reads_words:
             if tensor.dim() != 1 or (len(tensor) and not _is_integer(tensor)):
                 raise ValueError(f"expected {expected}, integers, got {tensor.dtype} {tuple(tensor.shape)}")

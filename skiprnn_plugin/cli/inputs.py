@@ -4,7 +4,7 @@ import contextlib
 import sys
 import textwrap
 from pathlib import Path
-from typing import Iterator, NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence, Tuple
 
 import numpy as np
 from torch import Tensor
@@ -26,9 +26,9 @@ class Input(NamedTuple):
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
-    for flag in ("--text" if texts else None, STANDARD_INPUT if STANDARD_INPUT in files else None):
-        if flag and not hub.reads_words:
-            raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
+    if not hub.reads_words and (texts or STANDARD_INPUT in files):
+        flag = "--text" if texts else STANDARD_INPUT
+        raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
     for file in files:
         if file == STANDARD_INPUT:
             continue
@@ -78,34 +78,37 @@ def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
 
 
 def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Input]:
-    """The array as one sequence if the model reads such, else as N of them."""
     if array.dtype.kind not in "biuf":
         raise UserError(f"{name}: expected numbers, got {array.dtype}")
     if array.ndim == 0 or array.size == 0:
         raise UserError(f"{name}: expected at least one step, got shape {array.shape}")
-    parts = {name: array}
-    try:
-        _encode_sequence(hub, array)
-    except ValueError as whole:
-        try:
-            _encode_sequence(hub, array[0])
-        except ValueError:
-            raise UserError(f"{name}: {whole}") from whole
-        parts = {f"{name}[{index}]": part for index, part in enumerate(array)}
-    for part_name, part in parts.items():
+    for part_name, part in _split(hub, name, array):
         try:
             encoded = _encode_sequence(hub, part)
         except ValueError as error:
             raise UserError(f"{part_name}: {error}") from error
-        steps = (~encoded.isfinite()).flatten(1).any(1).nonzero() if not hub.reads_words else ()
+        steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
         if len(steps):
             raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
         yield Input(part_name, encoded)
 
 
+def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:
+    """The array as one sequence if the model reads such, else as N of them."""
+    try:
+        _encode_sequence(hub, array)
+        return [(name, array)]
+    except ValueError as error:
+        try:
+            _encode_sequence(hub, array[0])
+        except ValueError:
+            raise UserError(f"{name}: {error}") from error
+    return ((f"{name}[{index}]", part) for index, part in enumerate(array))
+
+
 def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
     """``hub.encode``, which [T] satisfies as [T, 1] too."""
-    array = np.array(array, dtype=array.dtype.newbyteorder("="))  # in memory, and in the byte order that torch knows
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
     try:
         return hub.encode(array)
     except ValueError:
@@ -120,8 +123,9 @@ def _read_text(path: str) -> str:
 
 
 def _read_npy(path: str) -> np.ndarray:
-    # Memory-mapped, so that a header is held against the file's size before there is memory for what it promises
-    return np.lib.format.open_memmap(path, mode="r")
+    # A mapped file's header is held against its size, before there is memory for what it promises. Copy-on-write, as
+    # torch warns of arrays that can't be written.
+    return np.lib.format.open_memmap(path, mode="c")
 
 
 def _read_csv(path: str) -> np.ndarray:
