@@ -40,9 +40,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
         ValueError: the texts have too few different pieces, or more characters than pieces.
     """
     sentencepiece, model = import_sentencepiece(), io.BytesIO()
+    # In a list, as sentencepiece makes an exception in its iterator, Ctrl-C's too, a RuntimeError
+    texts = list(map(_without_line_breaks, texts))
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(_without_line_breaks, texts),
+            sentence_iterator=iter(texts),
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,

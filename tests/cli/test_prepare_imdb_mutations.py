@@ -25,7 +25,8 @@ def change_files(rng, files):
     files = dict(files)
     content = files.pop(name)
     if kind == 0:
-        files[name[0] + change(rng, name[1:].encode()).decode("latin-1")] = content
+        kept = name.rindex("/") + 2
+        files[name[:kept] + change(rng, name[kept:].encode()).decode("latin-1")] = content
     elif kind == 1:
         files[name] = change(rng, content)
     return files

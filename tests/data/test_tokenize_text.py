@@ -47,6 +47,15 @@ def test_pieces_that_can_not_be_made(size):
         train_sentencepiece(SENTENCES, size)
 
 
+def test_an_interruption_while_pieces_are_made():
+    def texts():
+        yield from SENTENCES
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_sentencepiece(texts(), 24)
+
+
 def test_tokenizer_of_a_folder(tmp_path):
     record = tmp_path / "prepare.json"
     record.write_text(json.dumps({"bpe": "none"}))
