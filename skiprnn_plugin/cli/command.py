@@ -14,7 +14,7 @@ class UserError(Exception):
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:
     """Call ``function``, print the text that it returns, and return the exit code.
 
-    A :class:`UserError` is printed on standard error as one line, and the exit code is 2.
+    A :class:`UserError` is printed on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
     """
     try:
         with _quiet():
@@ -22,6 +22,9 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     except UserError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130  # as shells count it: 128 + SIGINT
     if result is not None:
         print(result)
     return 0
