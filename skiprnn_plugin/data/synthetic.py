@@ -3,15 +3,14 @@
 from typing import Tuple
 
 import numpy as np
-import torch
-from fairseq.data import FairseqDataset
+
+from .sequence import SequenceDataset
 
 
-class SyntheticDataset(FairseqDataset):
+class SyntheticDataset(SequenceDataset):
     """A set of equally long random sequences; a subclass says how to draw one epoch of them.
 
-    Item i of epoch e depends on (``key``, e, i) alone, so that a run repeats with any number of workers. An item is
-    ``{"id": int, "x": float32 [T, D], "target": number, "seed": int}``; the seed is for the model's own random draws.
+    Item i of epoch e depends on (``key``, e, i) alone, so that a run repeats with any number of workers.
 
     Args:
         size: sequences in an epoch.
@@ -43,22 +42,6 @@ class SyntheticDataset(FairseqDataset):
 
     def __len__(self) -> int:
         return self._size
-
-    def collater(self, samples) -> dict:
-        """A batch as fairseq's trainer and our models expect it; ``ntokens`` counts time steps."""
-        if len(samples) == 0:
-            return {}
-        x = torch.from_numpy(np.stack([s["x"] for s in samples]))
-        return {
-            "id": torch.tensor([s["id"] for s in samples]),
-            "nsentences": len(samples),
-            "ntokens": x.shape[0] * x.shape[1],
-            "net_input": {"x": x, "seeds": torch.from_numpy(np.array([s["seed"] for s in samples]))},
-            "target": torch.from_numpy(np.array([s["target"] for s in samples])),
-        }
-
-    def num_tokens(self, index: int) -> int:
-        return self.x.shape[1]
 
     def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         return np.full(len(indices), self.x.shape[1])

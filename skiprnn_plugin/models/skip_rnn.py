@@ -77,16 +77,18 @@ class SkipRNNOutput(NamedTuple):
 
 @register_model("skip_rnn", dataclass=SkipRNNConfig)
 class SkipRNNModel(BaseFairseqModel):
-    """Last state of a Skip RNN -> dropout -> linear head.
+    """Last state of a Skip RNN -> dropout -> linear head, with an embedding before it where the input is words.
 
     Args:
         cfg: the options.
         input_size: features of the input.
         output_size: numbers in a prediction.
+        embedding: what turns words into input, [number of words, input_size]; None where the input is numbers.
     """
 
-    def __init__(self, cfg: SkipRNNConfig, input_size: int, output_size: int):
+    def __init__(self, cfg: SkipRNNConfig, input_size: int, output_size: int, embedding: Optional[nn.Embedding] = None):
         super().__init__()
+        self.embedding = embedding
         check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
         check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
         check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
@@ -122,8 +124,8 @@ class SkipRNNModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """For a task that says its ``input_size`` and ``output_size``."""
-        return cls(cfg, task.input_size, task.output_size)
+        """For a task that says its ``input_size``, ``output_size`` and, for words, an embedding."""
+        return cls(cfg, task.input_size, task.output_size, task.build_embedding())
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
@@ -138,12 +140,14 @@ class SkipRNNModel(BaseFairseqModel):
         """Read sequences and predict.
 
         Args:
-            x: [B, T, input_size].
+            x: [B, T, input_size]; or the numbers of words, int64 [B, T].
             lengths: real steps of each sequence, [B]; None means T.
             seeds: a number per sequence that the model's own random decisions come from, int64 [B]; None draws them
                 from torch's generator. Only ``--update-rule random`` and ``--binarize bernoulli`` make any.
         """
         batch, steps = x.shape[:2]
+        if self.embedding is not None:
+            x = self.embedding(x)
         schedule = noise = None
         if self.skip_prob is not None:
             schedule = self._draw(x, seeds) >= self.skip_prob

@@ -3,7 +3,7 @@
 import logging
 import math
 from dataclasses import dataclass, field, fields
-from typing import Optional
+from typing import Optional, Sequence
 
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -11,6 +11,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
 from omegaconf import II, OmegaConf
+from torch import nn
 
 from .._fairseq_patches import check_processes, forget_previous_run
 from .options import check_training_options
@@ -40,12 +41,14 @@ class SequenceTask(StopsInOrder, FairseqTask):
     in a prediction. It loads datasets whose batches hold ``target`` and, in ``net_input``, ``x`` [B, T, input_size];
     ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random skipping is to repeat. For
     ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one logit for each) or
-    ``"numbers"``.
+    ``"numbers"``; perhaps ``class_names``; and :meth:`encode`. Where ``x`` holds words, int64 [B, T], it overrides
+    :meth:`build_embedding`.
     """
 
     input_size: int
     output_size: int
     predicts: Optional[str] = None
+    class_names: Optional[Sequence[str]] = None
     source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
@@ -57,6 +60,17 @@ class SequenceTask(StopsInOrder, FairseqTask):
             check_training_options(cfg._get_root())
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
+
+    def build_embedding(self) -> Optional[nn.Embedding]:
+        """What turns words into a model's input, [number of words, input_size]; None where the input is numbers."""
+        return None
+
+    def encode(self, raw):
+        """A sequence as a user has it, for a model to read: an array [T, input_size], or words' numbers int64 [T].
+
+        Raises ValueError for what is no such sequence.
+        """
+        return raw
 
     def get_batch_iterator(self, *args, **kwargs):
         """As in fairseq, with three differences.

@@ -1,9 +1,9 @@
 """What the tasks on sequences drawn on the fly share."""
 
-import zlib
 from dataclasses import dataclass, field
 from typing import Tuple
 
+from ..data.sequence import split_key
 from ..data.synthetic import SyntheticDataset
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
@@ -33,6 +33,6 @@ class SyntheticTask(SequenceTask):
         train = split == "train"
         self.datasets[split] = self.make_dataset(
             size=cfg.train_size if train else cfg.valid_size,
-            key=(zlib.crc32(split.encode()), cfg.seed if train else cfg.valid_seed),
+            key=split_key(split, cfg.seed if train else cfg.valid_seed),
             fixed=not train,
         )

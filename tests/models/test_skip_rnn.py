@@ -27,6 +27,20 @@ def build(arch="skip_gru", **options):
     return SkipRNNModel(SkipRNNConfig(**vars(args)), input_size=3, output_size=2)
 
 
+def test_words_go_through_the_embedding_and_train_it():
+    embedding = torch.nn.Embedding(7, 3)
+    args = vars(SkipRNNConfig(hidden_size=6))
+    torch.manual_seed(0)
+    model = SkipRNNModel(SkipRNNConfig(**args), input_size=3, output_size=2, embedding=embedding)
+    torch.manual_seed(0)
+    same = SkipRNNModel(SkipRNNConfig(**args), input_size=3, output_size=2)
+    words = torch.tensor([[1, 2, 6, 6], [0, 1, 1, 2]])
+    output = model(words, torch.tensor([4, 2]))
+    assert torch.equal(output.prediction, same(embedding(words), torch.tensor([4, 2])).prediction)
+    output.prediction.square().sum().backward()
+    assert (embedding.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False, False, False, True]
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_architecture(arch):
     assert ARCH_MODEL_REGISTRY[arch] is SkipRNNModel
