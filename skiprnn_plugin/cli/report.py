@@ -5,7 +5,7 @@ import json
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .checkpoint import check_split, import_user_dir, read_run
 from .command import UserError, run_command
@@ -33,9 +33,9 @@ class Group:
     row: Optional[Row]
     runs: List[Run]
 
-    def values(self, column: Column) -> List[float]:
-        """The column's metric in every run; empty if there are no runs or one of them lacks it."""
-        values = [run.metrics.get(column.metric) for run in self.runs]
+    def values(self, metric: str) -> List[float]:
+        """The metric in every run; empty if there are no runs or one of them lacks it."""
+        values = [run.metrics.get(metric) for run in self.runs]
         return [] if None in values else values
 
 
@@ -55,28 +55,23 @@ def _yes_no(values: Sequence[float]) -> str:
     return ("Yes" if values[0] else "No") if len(values) == 1 else f"{int(sum(values))}/{len(values)}"
 
 
-def _with_spread(style: str) -> Callable[[Sequence[float]], str]:
-    """Mean ± deviation, both in a format of Python's."""
-
-    def show(values: Sequence[float]) -> str:
-        spread = deviation(values)
-        return f"{mean(values):{style}}" + ("" if spread is None else f" ± {spread:{style}}")
-
-    return show
-
-
 def _scientific(values: Sequence[float]) -> str:
     mantissa, e, exponent = f"{mean(values):.2e}".partition("e")
     return f"{mantissa}e{int(exponent)}" if e else mantissa  # nan and inf have no exponent
 
 
-STYLES = {
-    "yes_no": _yes_no,
-    "percent": _with_spread(".1%"),
-    "count": _with_spread(".1f"),
-    "fraction": _with_spread(".3f"),
-    "scientific": _scientific,
-}
+STYLES = {"yes_no": _yes_no, "scientific": _scientific}
+
+
+def show(group: Group, column: Column) -> str:
+    """The column's value of a row: mean and spread in the column's style; "-" where it is missing."""
+    values = group.values(column.metric)
+    if not values:
+        return "-"
+    if column.style in STYLES:
+        return STYLES[column.style](values)
+    spread = mean(group.values(column.spread)) if column.spread else deviation(values)
+    return f"{mean(values):{column.style}}" + ("" if spread is None else f" ± {spread:{column.style}}")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -124,7 +119,7 @@ def _infer_table(runs: Sequence[Run]) -> Table:
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
     """A group for each row of the table, perhaps without runs; then the runs that repeat no row, by what they are."""
-    groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in table.rows}
+    groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in (*table.rows, *table.cited)}
     for run in runs:
         row = find_row(table, run.options)
         label = row.label if row else _describe_stranger(table, run.options)
@@ -165,13 +160,11 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     lines = [head, ["---"] * len(head)]
     for group in groups:
         paper = group.row.paper if group.row else {}
-        values = [group.values(column) for column in table.columns]
-        ours = [STYLES[column.style](v) if v else "-" for column, v in zip(table.columns, values)]
         lines.append(
             [
                 group.label,
                 *(paper.get(c.title, "-") for c in printed),
-                *ours,
+                *(show(group, column) for column in table.columns),
                 str(len(group.runs)) if group.runs else "-",
             ]
         )
@@ -186,14 +179,15 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
 
 def as_json(group: Group, table: Table, split: str) -> Dict[str, Any]:
     """A line of the report, unrounded; what is missing or not a finite number is null."""
+    metrics = [name for column in table.columns for name in (column.metric, column.spread) if name]
     return {
         "table": table.name,
         "row": group.row and group.row.name,
         "label": group.label,
         "paper": group.row.paper if group.row else {},
         "split": split,
-        "mean": {column.metric: _finite(mean(group.values(column))) for column in table.columns},
-        "std": {column.metric: _finite(deviation(group.values(column))) for column in table.columns},
+        "mean": {metric: _finite(mean(group.values(metric))) for metric in metrics},
+        "std": {metric: _finite(deviation(group.values(metric))) for metric in metrics},
         "runs": [
             {
                 "path": str(run.path),
