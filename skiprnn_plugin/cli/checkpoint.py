@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from .command import UserError, first_sentence
-from .runs import Run, collect_options, is_checkpoint, read_log
+from .runs import Run, collect_options, is_checkpoint, read_log, reported_split
 
 
 @dataclass
@@ -44,14 +44,17 @@ def import_user_dir(user_dir: Optional[str]) -> None:
         raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
 
 
-def check_split(split: str) -> None:
+def check_split(split: Optional[str]) -> None:
     """Raise :class:`UserError` for a split that is not held out."""
     if split == "train":
         raise UserError("--split train: expected a held-out split, such as valid or test")
 
 
-def load_checkpoint(path: Path, split: str) -> Loaded:
-    """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`."""
+def load_checkpoint(path: Path, split: Optional[str]) -> Loaded:
+    """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
+
+    Without ``split``, it is the one that the task's table reports.
+    """
     import torch
 
     from ..hub import load_model
@@ -61,6 +64,7 @@ def load_checkpoint(path: Path, split: str) -> Loaded:
     except ValueError as error:
         raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
+    split = split or reported_split(options)
     try:
         task.load_dataset(split)
     except (OSError, KeyError, ValueError) as error:
@@ -97,6 +101,6 @@ def evaluate(loaded: Loaded) -> Run:
     return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))
 
 
-def read_run(file: Path, split: str) -> Run:
-    """What a checkpoint, evaluated anew, or a log says of a held-out split."""
+def read_run(file: Path, split: Optional[str]) -> Run:
+    """What a checkpoint, evaluated anew, or a log says of a held-out split; None is the one that its table reports."""
     return evaluate(load_checkpoint(file, split)) if is_checkpoint(file) else read_log(file, split)

@@ -5,7 +5,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from .command import UserError
 from .tables import TABLES, Row, Table, plain
@@ -35,27 +35,32 @@ class Run:
     sequences: Optional[int]
 
 
-def find_file(path: str) -> Path:
-    """The file that a RUN argument stands for: a save-dir's last checkpoint or else its log, or the file itself."""
+def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
+    """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
+
+    ``checkpoint`` is ``last`` or ``best``; None stands for the last one, or else the save-dir's log.
+    """
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
     if not run.is_dir():
         return run
-    checkpoint = run / "checkpoint_last.pt"
-    if checkpoint.exists():
-        return checkpoint
+    file = run / f"checkpoint_{checkpoint or 'last'}.pt"
+    if file.exists():
+        return file
+    if checkpoint:
+        raise UserError(f"{run}: holds no {file.name}")
     logs = sorted(run.glob("*.log"))
     if len(logs) != 1:
         found = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
-        raise UserError(f"{run}: holds no checkpoint_last.pt and {found}")
+        raise UserError(f"{run}: holds no {file.name} and {found}")
     return logs[0]
 
 
-def find_files(paths: Sequence[str]) -> List[Path]:
-    """The files that RUN arguments stand for, each given once."""
+def find_files(paths: Sequence[str], checkpoint: Optional[str] = None) -> List[Path]:
+    """The files that RUN arguments stand for, each given once; for ``checkpoint`` see :func:`find_file`."""
     files: List[Path] = []
-    for file in map(find_file, paths):
+    for file in (find_file(path, checkpoint) for path in paths):
         if any(file.samefile(other) for other in files):
             raise UserError(f"{file}: given twice")
         files.append(file)
@@ -78,37 +83,85 @@ def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
     return {**cfg["model"], **cfg["criterion"], **cfg["task"], **training, **names}
 
 
-def read_log(path: Path, split: str) -> Run:
-    """The last validation in a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
+class Log(NamedTuple):
+    """What a log of ``fairseq-train`` says of a held-out split.
 
-    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation.
+    Attributes:
+        options: see :class:`Run`; of the log's last part, where a run was resumed.
+        split: its name.
+        validations: a line of JSON for each, at least one.
     """
-    config = metrics = None
+
+    options: Dict[str, Any]
+    split: str
+    validations: List[str]
+
+    def numbers(self, validation: str) -> Dict[str, float]:
+        """The metrics of a validation, without the split's name; ValueError if it is damaged."""
+        prefix = f"{self.split}_"
+        try:
+            logged = json.loads(validation)
+            numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
+            return {**numbers, "num_updates": int(numbers["num_updates"])}
+        except (KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def scan_log(path: Path, split: Optional[str]) -> Log:
+    """Read a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
+
+    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. Without ``split``,
+    it is the one that the task's table reports.
+    """
+    options, validations = None, []
     try:
         with open(path, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 if "{'_name'" in line:
-                    config = line[line.index("{'_name'") :]
-                elif f'"{split}_loss"' in line and line.rstrip().endswith("}"):  # the last line may be half written
-                    metrics = line[line.index("{") :]
+                    options = _parse_options(path, line[line.index("{'_name'") :])
+                    split = split or reported_split(options)
+                # the last line may be half written
+                elif options and f'"{split}_loss"' in line and line.rstrip().endswith("}"):
+                    validations.append(line[line.index("{") :])
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-    if config is None:
+    if options is None:
         raise UserError(
             f"{path}: neither a checkpoint (*.pt) nor a log of fairseq-train (its configuration is missing)"
         )
-    if metrics is None:
+    if not validations:
         raise UserError(f"{path}: no validation of split {split!r} in this log (--log-format json writes them)")
-    prefix = f"{split}_"
+    return Log(options, split, validations)
+
+
+def _parse_options(path: Path, text: str) -> Dict[str, Any]:
     try:
-        options = collect_options(ast.literal_eval(config.strip()))
-        logged = json.loads(metrics)
-        numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
-        options["num_updates"] = int(numbers["num_updates"])
-        sequences = int(options["valid_size"]) if "valid_size" in options else None
+        return collect_options(ast.literal_eval(text.strip()))
     except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration or validation)") from error
-    return Run(path, options, numbers, sequences)
+        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration)") from error
+
+
+def read_log(path: Path, split: Optional[str]) -> Run:
+    """The last validation of a log; for ``split`` see :func:`scan_log`."""
+    log = scan_log(path, split)
+    try:
+        numbers = log.numbers(log.validations[-1])
+    except ValueError as error:
+        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its last validation)") from error
+    # Sets drawn on the fly have their size in the options
+    drawn = "valid_seed" in log.options
+    sequences = int(log.options["valid_size"]) if drawn else None
+    return Run(path, {**log.options, "num_updates": numbers["num_updates"]}, numbers, sequences)
+
+
+def reported_split(options: Mapping[str, Any]) -> str:
+    """The held-out split that the paper's tables of a task are reported on."""
+    return next((table.split for table in TABLES.values() if table.task == options["task"]), "valid")
+
+
+def find_table_of(options: Mapping[str, Any]) -> Optional[Table]:
+    """The table of whose experiment a run with these options is one, or None."""
+    return next((table for table in TABLES.values() if belongs_to(table, options)), None)
 
 
 def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:

@@ -5,8 +5,8 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .command import UserError
-from .runs import SPEED, TRAINING, Run, belongs_to, describe_experiment, find_departures, find_row
-from .tables import TABLES, Table, plain
+from .runs import SPEED, TRAINING, Run, describe_experiment, find_departures, find_row, find_table_of
+from .tables import Table, plain
 
 # Of several task metrics the first that all runs have is drawn
 METRICS = ("mse", "accuracy", "mAP")
@@ -76,7 +76,7 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
         other = describe_experiment(run.options)
         if other != experiment:
             raise UserError(f"{run.path}: expected a run of task {experiment}, as {runs[0].path} is, got {other}")
-    table = next((table for table in TABLES.values() if belongs_to(table, options)), None)
+    table = find_table_of(options)
     columns = table.columns if table else ()
     updates = next((column.metric for column in columns if column.metric in UPDATES), UPDATES[0])
     metric = metric or _find_metric(runs)
