@@ -2,12 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Dict, Sequence
+from typing import Dict, List, Sequence
 
 import numpy as np
 
 from ..cli.command import first_sentence
 
+DECIMAL = b"0123456789.-+e \n"  # what a text file consists of, but for the words
 LARGEST = 1000.0  # word vectors have components around 1; training could not start from what a damaged file may hold
 
 
@@ -43,35 +44,30 @@ def load_word_vectors(path: str, words: Sequence[str], dim: int) -> Dict[str, np
 
 
 def _check_header(path: str, dim: int) -> bool:
-    """Whether the file is binary; ValueError for a vector size other than ``dim`` or more words than it has room for."""
+    """Whether the file is binary; ValueError for another vector size than ``dim``, or more words than it can hold."""
     from gensim.utils import open as open_maybe_compressed
 
     try:
         with open_maybe_compressed(path, "rb") as file:
-            count, size = map(int, file.readline(100).split())
-            first = file.readline(100 * dim + 1000).rstrip().split(b" ")
+            count, size = _read_counts(file.readline(100))
+            start = file.read(1000)
     except Exception as error:
         raise _unreadable(path, error) from error
     if size != dim:
-        raise ValueError(f"{path}: expected vectors of {dim} numbers (--embedding-dim), it has {size}")
-    binary = len(first) != 1 + size or not all(map(_is_number, first[1:]))
-    bytes_per_number = 4 if binary else 2
-    # gensim makes room for all words at once, as many as a damaged file may say; compression saves at most 1,000 times
-    if not 0 < count * size * bytes_per_number <= os.path.getsize(path) * (1 if _is_plain(path) else 1000):
-        raise ValueError(f"{path}: expected {count} vectors, as it says itself, it is too short for them")
+        raise ValueError(f"{path}: expected vectors of {dim} numbers (--embedding-dim), got {size}")
+    binary = 2 * sum(byte in DECIMAL for byte in start) < len(start)  # even if a text file is damaged here
+    # gensim makes room for as many as the file says, a damaged one too. Compression saves at most 1,000 times.
+    room = os.path.getsize(path) * (1000 if path.endswith((".gz", ".bz2")) else 1)
+    if not 0 < count * size * (4 if binary else 2) <= room:
+        raise ValueError(f"{path}: expected {count} vectors, as its first line says, got a file too short for them")
     return binary
 
 
-def _is_number(text: bytes) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_plain(path: str) -> bool:
-    return not path.endswith((".gz", ".bz2", ".xz", ".zst"))
+def _read_counts(line: bytes) -> List[int]:
+    counts = line.split()
+    if len(counts) != 2 or not all(map(bytes.isdigit, counts)):
+        raise ValueError("its first line is not two numbers, of words and of a vector's components")
+    return list(map(int, counts))
 
 
 def _unreadable(path: str, error: Exception) -> ValueError:

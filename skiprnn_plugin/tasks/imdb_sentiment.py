@@ -4,16 +4,16 @@ import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Optional
 
 import numpy as np
 import torch
 from fairseq.tasks import register_task
 from torch import nn
 
-from ..data.binarized import find_classes, load_dictionary, load_items, load_labels
 from ..data.sequence import split_key
-from ..data.text import Fit, TextDataset
+from ..data.text import Fit, TextDataset, find_classes, load_dictionary, load_items, load_labels
+from ..data.tokenize_text import RECORD, Tokenizer, load_tokenizer
 from ..data.word2vec import load_word_vectors
 from ..models.skip_rnn import check_choice
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
@@ -108,10 +108,6 @@ class ImdbSentimentTask(SequenceTask):
         return self.fit(words)
 
     @cached_property
-    def tokenize(self) -> Callable[[str], List[str]]:
-        """``skiprnn-prepare`` says how it made words; fairseq-preprocess takes what is between spaces."""
-        if not (self.folder / "prepare.json").exists():
-            return str.split
-        from ..data.tokenize_text import load_tokenizer
-
-        return load_tokenizer(self.folder)
+    def tokenize(self) -> Tokenizer:
+        """As ``skiprnn-prepare`` did it; of a folder that fairseq-preprocess filled, what stands between spaces."""
+        return load_tokenizer(self.folder) if (self.folder / RECORD).exists() else str.split
