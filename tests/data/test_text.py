@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -70,12 +71,20 @@ def test_texts_and_labels_are_what_was_written(original):
 
 def test_a_folder_of_fairseq_preprocess(tmp_path):
     """Which fills the label dictionary up to 8 symbols: neither 8 classes nor 4."""
+    calls = []
     for name, items in (("input0", texts), ("label", lambda split: [[label] for label in labels(split)])):
         for split in SIZES:
             (tmp_path / f"{split}.{name}").write_text("".join(" ".join(words) + "\n" for words in items(split)))
-        prefs = [word for split in SIZES for word in (f"--{split}pref", tmp_path / f"{split}.{name}")]
-        process = run("fairseq-preprocess", "--only-source", *prefs, "--destdir", tmp_path / name)
-        assert process.returncode == 0, process.stderr[-2000:]
+        prefs = [word for split in SIZES for word in (f"--{split}pref", str(tmp_path / f"{split}.{name}"))]
+        calls.append(["--only-source", *prefs, "--destdir", str(tmp_path / name)])
+    code = f"""
+from fairseq import options
+from fairseq_cli.preprocess import main
+for arguments in {calls}:
+    main(options.get_preprocessing_parser().parse_args(arguments))
+"""
+    process = run(sys.executable, "-c", code)
+    assert process.returncode == 0, process.stderr[-2000:]
     dictionary = load_dictionary(tmp_path / "label/dict.txt")
     assert len(dictionary) == 8 and [dictionary[symbol] for symbol in find_classes(dictionary)] == ["neg", "pos"]
     words, classes = read(tmp_path, "valid", Fit(13, "start", "left", "masked", PAD))
