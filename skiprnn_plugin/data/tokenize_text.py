@@ -40,9 +40,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
         ValueError: the texts have too few different pieces, or more characters than pieces.
     """
     sentencepiece, model = import_sentencepiece(), io.BytesIO()
+    # In a list, as sentencepiece makes an exception in its iterator, Ctrl-C's too, a RuntimeError
+    texts = list(map(_without_line_breaks, texts))
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(_without_line_breaks, texts),
+            sentence_iterator=iter(texts),
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
@@ -50,9 +52,9 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
             num_threads=1,
             minloglevel=2,
         )
-    except RuntimeError as error:
-        reason = str(error).rsplit("] ", 1)[-1].strip()
-        raise ValueError(f"{vocab_size} pieces can't be made of this text ({reason})") from error
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).rpartition("] ")[2] or error  # behind sentencepiece's own line and condition
+        raise ValueError(f"vocab_size {vocab_size}: no such model can be made of this text ({reason})") from error
     return model.getvalue()
 
 
@@ -85,7 +87,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     model = Path(folder) / MODEL
     try:
         return sentencepiece_tokenizer(model.read_bytes())
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise ValueError(f"{model}: not a sentencepiece model ({error})") from error
 
 
