@@ -4,7 +4,7 @@ import contextlib
 import logging
 import sys
 import warnings
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 
 class UserError(Exception):
@@ -47,3 +47,8 @@ def first_sentence(error: BaseException) -> str:
     """An exception of somebody else's in a few words."""
     text = str(error).strip().split("\n")[0].split(". ")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))
