@@ -14,6 +14,7 @@ source "$(dirname "$0")/table.sh"
 
 read_settings 60000
 options=(--task adding --criterion mse_with_budget)
+full_options=(--stop-update-fraction 1)
 metric="mse MSE"
 start adding adding "" "$@"
 finish

@@ -29,6 +29,7 @@ for argument in "$@"; do
 done
 
 options=(--task frequency_discrimination --criterion cross_entropy_with_budget)
+full_options=(--stop-update-fraction 1)
 metric="accuracy accuracy"
 folder=frequency
 if $quick; then

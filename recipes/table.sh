@@ -8,10 +8,11 @@
 #                                     may be "", where there is none to report
 #   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
-#   report TABLE                      prints the table of the runs that were started
+#   report TABLE FLAG...              prints the table of the runs that were started, with these flags of skiprnn-report
 #
 # Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
-# `options`, an array of what fairseq-train gets in every run. Flags win over what is set below.
+# `options`, an array of what fairseq-train gets in every run, and perhaps `full_options`, what rows that update at every
+# step get besides. Flags win over what is set below.
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
@@ -51,19 +52,21 @@ train() { # RUN NAME FLAG...
     fi
 }
 
+full_options=()
 runs=()
 tables=() # of each run
 
 start() {
-    local rows row flags
+    local rows row flags besides
     check_distinct ROW "${@:4}"
     rows=$(python -m skiprnn_plugin.cli.tables "$1" "${@:4}")
     while IFS=$'\t' read -r row flags; do
-        if [[ "${options[*]} $flags" == *"--arch full_"* ]]; then
-            flags+=" --stop-update-fraction 1"
+        besides=()
+        if [[ $flags == *"--arch full_"* ]]; then
+            besides=("${full_options[@]}")
         fi
         # shellcheck disable=SC2086  # flags are words
-        launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" $flags
+        launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" "${besides[@]}" $flags
     done <<<"$rows"
 }
 
@@ -101,5 +104,5 @@ report() {
             chosen+=("${runs[index]}")
         fi
     done
-    skiprnn-report "${chosen[@]}" --table "$1"
+    skiprnn-report "${chosen[@]}" --table "$1" "${@:2}"
 }

@@ -13,11 +13,18 @@ from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
+from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
+from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
 
 from .command_line import PLUGIN, run
 
 CONFIG = PLUGIN / "config"
-TASKS = {"adding": AddingConfig, "frequency_discrimination": FrequencyDiscriminationConfig}
+TASKS = {
+    "adding": AddingConfig,
+    "frequency_discrimination": FrequencyDiscriminationConfig,
+    "imdb_sentiment": ImdbSentimentConfig,
+    "sequential_mnist": SequentialMNISTConfig,
+}
 CRITERIONS = {
     "mse_with_budget": BudgetConfig,
     "cross_entropy_with_budget": BudgetConfig,

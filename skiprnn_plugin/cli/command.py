@@ -2,9 +2,10 @@
 
 import contextlib
 import logging
+import os
 import sys
 import warnings
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 
 class UserError(Exception):
@@ -26,7 +27,10 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
         print(f"{name}: interrupted", file=sys.stderr)
         return 130  # as shells count it: 128 + SIGINT
     if result is not None:
-        print(result)
+        try:
+            print(result, flush=True)
+        except BrokenPipeError:  # head and less read no more than they want
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -47,3 +51,8 @@ def first_sentence(error: BaseException) -> str:
     """An exception of somebody else's in a few words."""
     text = str(error).strip().split("\n")[0].split(". ")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))

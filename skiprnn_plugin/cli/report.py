@@ -1,24 +1,26 @@
-"""``skiprnn-report``: one of the paper's tables, with the values of our own runs beside the paper's."""
+"""``skiprnn-report``: the paper's tables, with the values of our own runs beside the paper's."""
 
 import argparse
 import json
 import math
 import sys
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from functools import partial
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from .checkpoint import check_split, import_user_dir, read_run
-from .command import UserError, run_command
+from .command import UserError, as_table, run_command
 from .runs import (
     RUN_HELP,
     SPEED,
     Run,
-    belongs_to,
     describe,
     describe_experiment,
     find_departures,
+    find_file,
     find_files,
     find_row,
+    find_table_of,
 )
 from .tables import TABLES, Column, Row, Table, find_table, plain
 
@@ -33,9 +35,9 @@ class Group:
     row: Optional[Row]
     runs: List[Run]
 
-    def values(self, column: Column) -> List[float]:
-        """The column's metric in every run; empty if there are no runs or one of them lacks it."""
-        values = [run.metrics.get(column.metric) for run in self.runs]
+    def values(self, metric: str) -> List[float]:
+        """The metric in every run; empty if there are no runs or one of them lacks it."""
+        values = [run.metrics.get(metric) for run in self.runs]
         return [] if None in values else values
 
 
@@ -55,76 +57,92 @@ def _yes_no(values: Sequence[float]) -> str:
     return ("Yes" if values[0] else "No") if len(values) == 1 else f"{int(sum(values))}/{len(values)}"
 
 
-def _with_spread(style: str) -> Callable[[Sequence[float]], str]:
-    """Mean ± deviation, both in a format of Python's."""
-
-    def show(values: Sequence[float]) -> str:
-        spread = deviation(values)
-        return f"{mean(values):{style}}" + ("" if spread is None else f" ± {spread:{style}}")
-
-    return show
-
-
 def _scientific(values: Sequence[float]) -> str:
     mantissa, e, exponent = f"{mean(values):.2e}".partition("e")
     return f"{mantissa}e{int(exponent)}" if e else mantissa  # nan and inf have no exponent
 
 
-STYLES = {
-    "yes_no": _yes_no,
-    "percent": _with_spread(".1%"),
-    "count": _with_spread(".1f"),
-    "fraction": _with_spread(".3f"),
-    "scientific": _scientific,
-}
+STYLES = {"yes_no": _yes_no, "scientific": _scientific}
+
+
+def show(group: Group, column: Column) -> str:
+    """The column's value of a row: mean and spread in the column's style; "-" where it is missing."""
+    values = group.values(column.metric)
+    if not values:
+        return "-"
+    if column.style in STYLES:
+        return STYLES[column.style](values)
+    spread = mean(group.values(column.spread)) if column.spread else deviation(values)
+    return f"{mean(values):{column.style}}" + ("" if spread is None else f" ± {spread:{column.style}}")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Print a table of the paper with our own runs beside it."
+        prog=PROGRAM, description="Print tables of the paper with our own runs beside it; without a RUN, all tables."
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
+    parser.add_argument(
+        "--table", help=f"one of: {', '.join(TABLES)}; or all, each with its runs (default: those that have runs)"
     )
     parser.add_argument(
-        "runs",
-        metavar="RUN",
-        nargs="+",
-        help=RUN_HELP,
+        "--split",
+        help="held-out split to report (default: test where the paper has one beside its validation set: "
+        f"{', '.join(table.name for table in TABLES.values() if table.split == 'test')}; else valid)",
     )
-    parser.add_argument("--table", help=f"one of: {', '.join(TABLES)} (default: the one that the runs belong to)")
-    parser.add_argument("--split", default="valid", help="held-out split to report (default: %(default)s)")
+    parser.add_argument(
+        "--checkpoint",
+        choices=("last", "best"),
+        help="the one to take from a save-dir (default: last, or else its log); best: by --best-checkpoint-metric",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
-    parser.add_argument("--all", action="store_true", help="show the table's other rows too")
+    parser.add_argument("--all", action="store_true", help="show rows without runs too")
     parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
     return run_command(PROGRAM, report, parser.parse_args(argv))
 
 
 def report(args: argparse.Namespace) -> str:
     check_split(args.split)
-    table = find_table(args.table) if args.table else None
-    files = find_files(args.runs)
+    chosen = None if args.table in (None, "all") else find_table(args.table)
+    files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
     if args.user_dir:
         import_user_dir(args.user_dir)
-    runs = [read_run(file, args.split) for file in files]
-    table = table or _infer_table(runs)
-    groups = group_runs(runs, table)
-    with_runs = [group for group in groups if group.runs]
-    _warn(with_runs, table)
-    shown = groups if args.all else with_runs
-    if args.json:
-        return json.dumps([as_json(group, table, args.split) for group in shown], indent=2)
-    return as_markdown(shown, table, args.split)
+    runs = [read_run(file, args.split or chosen and chosen.split) for file in files]
+    tables = [(chosen, runs)] if chosen else _assign(runs)
+    if args.table is None and runs:
+        tables = [(table, found) for table, found in tables if found]
+
+    lines, sections = [], []
+    for table, found in tables:
+        groups = group_runs(found, table)
+        with_runs = [group for group in groups if group.runs]
+        name = f"{table.name}: " if len(tables) > 1 else ""
+        for note in find_faults(with_runs, table, ("seed", "num_updates") if args.checkpoint == "best" else ("seed",)):
+            print(f"{PROGRAM}: warning: {name}{note}", file=sys.stderr)
+        shown = groups if args.all or args.table == "all" or not runs else with_runs
+        split = args.split or table.split
+        lines += [as_json(group, table, split) for group in shown]
+        sections.append((f"## {table.title}\n\n" if len(tables) > 1 else "") + as_markdown(shown, table, split))
+    return json.dumps(lines, indent=2) if args.json else "\n\n".join(sections)
 
 
-def _infer_table(runs: Sequence[Run]) -> Table:
-    fitting = [table for table in TABLES.values() if all(belongs_to(table, run.options) for run in runs)]
-    if len(fitting) != 1:
-        kinds = sorted({describe_experiment(run.options) for run in runs})
-        raise UserError(f"--table: needed for runs of task {', '.join(kinds)}; known: {', '.join(TABLES)}")
-    return fitting[0]
+def _assign(runs: Sequence[Run]) -> List[Tuple[Table, List[Run]]]:
+    """Every table with the runs of its experiment."""
+    found: Dict[str, List[Run]] = {name: [] for name in TABLES}
+    strangers = set()
+    for run in runs:
+        table = find_table_of(run.options)
+        if table:
+            found[table.name].append(run)
+        else:
+            strangers.add(describe_experiment(run.options))
+    if strangers:
+        raise UserError(f"--table: needed for runs of task {', '.join(sorted(strangers))}; known: {', '.join(TABLES)}")
+    return [(TABLES[name], each) for name, each in found.items()]
 
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
     """A group for each row of the table, perhaps without runs; then the runs that repeat no row, by what they are."""
-    groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in table.rows}
+    groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in (*table.rows, *table.cited)}
     for run in runs:
         row = find_row(table, run.options)
         label = row.label if row else _describe_stranger(table, run.options)
@@ -141,59 +159,59 @@ def _describe_stranger(table: Table, options: Mapping[str, Any]) -> str:
     return ", ".join([describe(options), *(f"{name} {plain(value)}" for name, value in others.items())])
 
 
-def _warn(groups: Sequence[Group], table: Table) -> None:
-    """Say on standard error where runs are no repetitions of each other, or of the paper's."""
+def find_faults(groups: Sequence[Group], table: Table, repeated: Sequence[str]) -> Iterator[str]:
+    """Where runs are no repetitions of each other, in more than ``repeated``, or of the paper's."""
     for group in groups:
         options, *others = (run.options for run in group.runs)
-        notes = [
-            f"runs differ in {name}"
-            for name in options
-            if name != "seed" and any(name in other and other[name] != options[name] for other in others)
-        ]
+        for name in options:
+            if name not in repeated and any(name in other and other[name] != options[name] for other in others):
+                yield f"{group.label}: runs differ in {name}"
         seeds = [run.options.get("seed") for run in group.runs]
         if len(set(seeds)) < len(seeds):
-            notes.append("runs share a seed")
+            yield f"{group.label}: runs share a seed"
         for name, value in find_departures(table, options).items() if group.row else ():
-            notes.append(f"the paper has {name} {plain(value)}, the run has {plain(options[name])}")
-        for note in notes:
-            print(f"{PROGRAM}: warning: {group.label}: {note}", file=sys.stderr)
+            yield f"{group.label}: the paper has {name} {plain(value)}, the run has {plain(options[name])}"
 
 
 def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
-    head = ["model", *(f"{c.title} (paper)" for c in printed), *(c.title for c in table.columns), "runs"]
-    lines = [head, ["---"] * len(head)]
+    ours = [c.title + (" ± over sequences" if c.spread else "") for c in table.columns]
+    head = ["model", *(f"{c.title} (paper)" for c in printed), *ours, "runs"]
+    lines = []
     for group in groups:
         paper = group.row.paper if group.row else {}
-        values = [group.values(column) for column in table.columns]
-        ours = [STYLES[column.style](v) if v else "-" for column, v in zip(table.columns, values)]
         lines.append(
             [
                 group.label,
                 *(paper.get(c.title, "-") for c in printed),
-                *ours,
+                *(show(group, column) for column in table.columns),
                 str(len(group.runs)) if group.runs else "-",
             ]
         )
+    special = " and ".join(c.title for c in table.columns if c.spread)
+    over = f"over runs, of {special} standard deviation over sequences" if special else "over runs"
+    note = f"±: sample standard deviation {over} (the paper's: {table.spread}). Held-out split: {split}"
+    return f"{as_table(head, lines)}\n\n{note}, {_count_sequences(groups)}."
+
+
+def _count_sequences(groups: Sequence[Group]) -> str:
     counts = sorted({run.sequences or 0 for group in groups for run in group.runs})
-    sequences = " or ".join(f"{count:,}" if count else "an unknown number of" for count in counts)
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return (
-        f"{rows}\n\n±: sample standard deviation over runs (the paper's: {table.spread}). "
-        f"Held-out split: {split}, {sequences} sequences."
-    )
+    if not counts:
+        return "no runs"
+    return " or ".join(f"{count:,}" if count else "an unknown number of" for count in counts) + " sequences"
 
 
 def as_json(group: Group, table: Table, split: str) -> Dict[str, Any]:
     """A line of the report, unrounded; what is missing or not a finite number is null."""
+    metrics = [name for column in table.columns for name in (column.metric, column.spread) if name]
     return {
         "table": table.name,
         "row": group.row and group.row.name,
         "label": group.label,
         "paper": group.row.paper if group.row else {},
         "split": split,
-        "mean": {column.metric: _finite(mean(group.values(column))) for column in table.columns},
-        "std": {column.metric: _finite(deviation(group.values(column))) for column in table.columns},
+        "mean": {metric: _finite(mean(group.values(metric))) for metric in metrics},
+        "std": {metric: _finite(deviation(group.values(metric))) for metric in metrics},
         "runs": [
             {
                 "path": str(run.path),

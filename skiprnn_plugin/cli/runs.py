@@ -1,11 +1,9 @@
 """What a run is: a fairseq save-dir, a checkpoint or a JSON log, read as its options and its held-out metrics."""
 
-import ast
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from .command import UserError
 from .tables import TABLES, Row, Table, plain
@@ -35,31 +33,56 @@ class Run:
     sequences: Optional[int]
 
 
-def find_file(path: str) -> Path:
-    """The file that a RUN argument stands for: a save-dir's last checkpoint or else its log, or the file itself."""
+def find_log(path: str) -> Path:
+    """The log that a RUN argument stands for: a save-dir's one, or the file itself."""
+    run = Path(path)
+    if not run.exists():
+        raise UserError(f"{run}: no such file or folder")
+    return _only_log(run, "holds") if run.is_dir() else run
+
+
+def _only_log(folder: Path, found: str) -> Path:
+    logs = sorted(folder.glob("*.log"))
+    if len(logs) != 1:
+        names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
+        raise UserError(f"{folder}: {found} {names}")
+    return logs[0]
+
+
+def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
+    """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
+
+    ``checkpoint`` is ``last`` or ``best``; None stands for the last one, or else the save-dir's log.
+    """
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
     if not run.is_dir():
         return run
-    checkpoint = run / "checkpoint_last.pt"
-    if checkpoint.exists():
-        return checkpoint
-    logs = sorted(run.glob("*.log"))
-    if len(logs) != 1:
-        found = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
-        raise UserError(f"{run}: holds no checkpoint_last.pt and {found}")
-    return logs[0]
+    file = run / f"checkpoint_{checkpoint or 'last'}.pt"
+    if file.exists():
+        return file
+    if checkpoint:
+        raise UserError(f"{run}: holds no {file.name}")
+    return _only_log(run, f"holds no {file.name} and")
 
 
-def find_files(paths: Sequence[str]) -> List[Path]:
+def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) -> List[Path]:
     """The files that RUN arguments stand for, each given once."""
     files: List[Path] = []
-    for file in map(find_file, paths):
+    for file in map(find, paths):
         if any(file.samefile(other) for other in files):
             raise UserError(f"{file}: given twice")
         files.append(file)
     return files
+
+
+def find_checkpoint(path: str) -> Path:
+    """The checkpoint that an argument stands for: a save-dir's last one, or the file itself."""
+    file = find_file(path)
+    if not is_checkpoint(file):
+        raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
+    return file
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -78,37 +101,14 @@ def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
     return {**cfg["model"], **cfg["criterion"], **cfg["task"], **training, **names}
 
 
-def read_log(path: Path, split: str) -> Run:
-    """The last validation in a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
+def reported_split(options: Mapping[str, Any]) -> str:
+    """The held-out split that the paper's tables of a task are reported on."""
+    return next((table.split for table in TABLES.values() if table.task == options["task"]), "valid")
 
-    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation.
-    """
-    config = metrics = None
-    try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if "{'_name'" in line:
-                    config = line[line.index("{'_name'") :]
-                elif f'"{split}_loss"' in line and line.rstrip().endswith("}"):  # the last line may be half written
-                    metrics = line[line.index("{") :]
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
-    if config is None:
-        raise UserError(
-            f"{path}: neither a checkpoint (*.pt) nor a log of fairseq-train (its configuration is missing)"
-        )
-    if metrics is None:
-        raise UserError(f"{path}: no validation of split {split!r} in this log (--log-format json writes them)")
-    prefix = f"{split}_"
-    try:
-        options = collect_options(ast.literal_eval(config.strip()))
-        logged = json.loads(metrics)
-        numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
-        options["num_updates"] = int(numbers["num_updates"])
-        sequences = int(options["valid_size"]) if "valid_size" in options else None
-    except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration or validation)") from error
-    return Run(path, options, numbers, sequences)
+
+def find_table_of(options: Mapping[str, Any]) -> Optional[Table]:
+    """The table of whose experiment a run with these options is one, or None."""
+    return next((table for table in TABLES.values() if belongs_to(table, options)), None)
 
 
 def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:

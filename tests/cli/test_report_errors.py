@@ -90,7 +90,7 @@ def test_a_run_counts_once(fails, tiny):
 def test_a_task_without_a_table(fails, tiny, tmp_path):
     log = with_log(tmp_path, tiny["seed1"].log.read_text().replace("'_name': 'adding'", "'_name': 'mine'"))
     assert "--table: needed for runs of task mine; known: adding" in fails(main, log)
-    assert "task adding, mine" in fails(main, log, tiny["seed1"].log)
+    assert "--table: needed for runs of task mine;" in fails(main, log, tiny["seed1"].log)
 
 
 def test_a_users_own_plugin(fails, prints, tiny, tmp_path, monkeypatch):

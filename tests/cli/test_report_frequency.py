@@ -47,12 +47,6 @@ def test_counts_and_accuracies_have_a_spread():
     assert line == ["GRU", "Yes", "100.0 ± 0.00", "2/2", "55.1 ± 7.2", "0.994 ± 0.003", "2"]
 
 
-def test_runs_of_two_sampling_periods_are_of_no_one_table(fails, tiny_frequency):
-    message = fails(main, tiny_frequency["1"].log, tiny_frequency["0.5"].log)
-    task = "frequency_discrimination with sampling_period"
-    assert f"--table: needed for runs of task {task} 0.5, {task} 1; known: adding, frequency-1ms" in message
-
-
 def test_a_sampling_period_without_a_table(fails, prints, tiny_frequency):
     log = tiny_frequency["other"].log
     assert "task frequency_discrimination with sampling_period 0.25; known: adding," in fails(main, log)
@@ -85,8 +79,3 @@ def test_says_where_a_run_is_no_repetition(capsys, tiny_frequency, tmp_path):
         "the paper has sequence_duration 100, the run has 12",
         "the paper has min_period 1, the run has 0",
     ]
-
-
-def test_runs_of_two_tasks(fails, tiny, tiny_frequency):
-    message = fails(main, tiny["seed1"].log, tiny_frequency["1"].log)
-    assert "--table: needed for runs of task adding, frequency_discrimination with sampling_period 1;" in message

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The paper's table of sequential MNIST: its settings, four seeds, every row or those named.
+#
+#   bash recipes/mnist.sh DATA_DIR [ROW...]             rows: python -m skiprnn_plugin.cli.tables mnist
+#   bash recipes/mnist.sh DATA_DIR --quick [ROW...]     minutes, with other settings than the paper's
+#
+# DATA_DIR holds the four files of the MNIST database as LeCun, Cortes and Burges publish them
+# (http://yann.lecun.com/exdb/mnist/), compressed by gzip or not: train-images-idx3-ubyte, train-labels-idx1-ubyte,
+# t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte.
+#
+# SEEDS (default "1 2 3 4"), MAX_UPDATE (default 129000: 600 epochs), VALID_SIZE (default 5000: the training images held
+# out for validation), JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs) can be
+# set in the environment.
+# Each run is validated and saved after every epoch. The table is of the test images, by each run's checkpoint of the
+# best validation accuracy (the paper reports after 600 epochs). Started again, it leaves finished runs alone and goes on
+# with the others from their last checkpoint.
+# TIME
+#
+# --quick trains Skip GRU, lambda=1e-4, with one seed, for QUICK
+set -euo pipefail
+source "$(dirname "$0")/table.sh"
+
+quick=false
+data=
+rows=()
+for argument in "$@"; do
+    if [ "$argument" = --quick ]; then
+        quick=true
+    elif [ -z "$data" ]; then
+        data=$argument
+    else
+        rows+=("$argument")
+    fi
+done
+if [ ! -d "$data" ]; then
+    echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
+    exit 2
+fi
+data=$(cd -- "$data" && pwd) # before the folder is left
+valid_size=${VALID_SIZE:-5000}
+check_count VALID_SIZE "$valid_size"
+
+options=(--task sequential_mnist --data-dir "$data" --valid-size "$valid_size")
+options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)
+options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
+metric="accuracy accuracy"
+folder=mnist
+if $quick; then
+    SEEDS=${SEEDS:-1}
+    read_settings 3000
+    folder=mnist-quick
+    options+=(--lr 1e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update" --batch-size 64)
+    if [ ${#rows[@]} = 0 ]; then
+        rows=(skip-gru-1e-4)
+    fi
+else
+    read_settings 129000
+fi
+python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
+start mnist "$folder" "" "${rows[@]}"
+finish
+report mnist --checkpoint best
+for run in "${runs[@]}"; do
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png"
+done

@@ -1,0 +1,35 @@
+"""Load a task's data before long runs need them.
+
+``python -m skiprnn_plugin.cli.check_data --task TASK [OPTION...]``, with ``fairseq-train``'s options, says how many
+sequences each split has, or what is wrong with the data.
+"""
+
+import sys
+from typing import Optional, Sequence
+
+from .command import UserError, run_command
+
+SPLITS = ("train", "valid", "test")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    return run_command("python -m skiprnn_plugin.cli.check_data", check, sys.argv[1:] if argv is None else argv)
+
+
+def check(arguments: Sequence[str]) -> str:
+    from fairseq import options, tasks
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    arguments = ["--arch", "skip_gru", *arguments]  # fairseq's parser wants one, if none is built
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
+    try:
+        task = tasks.setup_task(cfg.task)
+        for split in SPLITS:
+            task.load_dataset(split)
+    except (OSError, ValueError) as error:
+        raise UserError(str(error)) from error
+    return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in SPLITS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Sequential MNIST: tell which digit an image shows, reading it pixel by pixel."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+from fairseq.tasks import register_task
+
+from ..data.mnist import CLASSES, PIXELS, SIDE, MNISTDataset, as_sequence, read_database, scaled
+from ..data.sequence import split_key
+from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+
+
+@dataclass
+class SequentialMNISTConfig(SequenceTaskConfig):
+    data_dir: str = field(
+        default="", metadata={"help": "folder with the four files of the MNIST database, compressed by gzip or not"}
+    )
+    valid_size: int = field(
+        default=5000, metadata={"help": "images held out for validation, the last ones of the training files"}
+    )
+    rows: bool = field(default=False, metadata={"help": "read 28 rows of 28 pixels, not 784 pixels one by one"})
+    permuted: bool = field(
+        default=False,
+        metadata={"help": "permute the pixels, all images alike (with --rows before they are cut into rows)"},
+    )
+    permutation_seed: int = field(
+        default=0, metadata={"help": "of --permuted: numpy.random.default_rng(SEED).permutation(784)"}
+    )
+
+
+@register_task("sequential_mnist", dataclass=SequentialMNISTConfig)
+class SequentialMNISTTask(SequenceTask):
+    """The splits ``train`` and ``valid`` are the database's training files, ``test`` is its test files. The data are
+    read when a split is loaded.
+
+    Attributes:
+        permutation: where each of a sequence's pixels stands in the image, int64 [784]; None if in its own order.
+    """
+
+    output_size = CLASSES
+    predicts = "classes"
+    class_names = tuple(map(str, range(CLASSES)))
+    permutation: Optional[np.ndarray] = None
+
+    def __init__(self, cfg: SequentialMNISTConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
+        check_positive({"--valid-size": cfg.valid_size})
+        if cfg.permutation_seed < 0:
+            raise ValueError(f"--permutation-seed: expected at least 0, got {cfg.permutation_seed}")
+        self.input_size = SIDE if cfg.rows else 1
+        if cfg.permuted:
+            self.permutation = np.random.default_rng(cfg.permutation_seed).permutation(PIXELS)
+
+    def load_dataset(self, split, combine=False, **kwargs):
+        """Raises ValueError if there is no such split, or for what is wrong with the files."""
+        cfg = self.cfg
+        if split not in ("train", "valid", "test"):
+            raise ValueError(f"split: expected train, valid or test, got {split!r}")
+        if not os.path.isdir(cfg.data_dir):
+            raise ValueError(f"--data-dir: expected a folder with the MNIST database's files, got {cfg.data_dir!r}")
+        images, labels = read_database(Path(cfg.data_dir), "t10k" if split == "test" else "train")
+        if split != "test":
+            size = len(images) - cfg.valid_size
+            if size < 1:
+                raise ValueError(
+                    f"--valid-size: expected fewer than the {len(images):,} images of the training files, "
+                    f"got {cfg.valid_size:,}"
+                )
+            part = slice(size) if split == "train" else slice(size, None)
+            images, labels = images[part], labels[part]
+        key = split_key(split, cfg.seed)
+        self.datasets[split] = MNISTDataset(
+            images, labels, self.input_size, self.permutation, key=key, fixed=split != "train"
+        )
+
+    def encode(self, raw):
+        """An image, [28, 28] or [784], of integers 0 to 255 or of floats 0 to 1, as a float32 [T, input_size]."""
+        image = np.asarray(raw)
+        if image.shape not in ((SIDE, SIDE), (PIXELS,)):
+            raise ValueError(f"image: expected shape ({SIDE}, {SIDE}) or ({PIXELS},), got {image.shape}")
+        if image.dtype.kind not in "iuf":
+            raise ValueError(f"image: expected integers or floats, got {image.dtype}")
+        kind, most = ("floats", 1) if image.dtype.kind == "f" else ("integers", 255)
+        if not ((image >= 0) & (image <= most)).all():  # nan too
+            raise ValueError(f"image: expected {kind} of 0 to {most}, got {image.min()} to {image.max()}")
+        pixels = image.astype(np.float32) if kind == "floats" else scaled(image)
+        return as_sequence(pixels.reshape(PIXELS), self.input_size, self.permutation)

@@ -1,0 +1,133 @@
+"""``skiprnn-report`` over several tables, and where tables differ: in split, in kind of spread, in what is cited."""
+
+import json
+import sys
+
+import pytest
+
+from skiprnn_plugin.cli.report import Group, as_json, as_markdown, main
+from skiprnn_plugin.cli.runs import Run
+from skiprnn_plugin.cli.tables import TABLES
+
+from .. import command_line
+from .test_report import cells, report_json
+
+
+def sections(markdown):
+    """Label and number of runs of each line, by the heading of its table."""
+    parts = markdown.split("## ")
+    assert parts[0] == ""
+    return {part.split("\n")[0]: [(line[0], line[-1]) for line in cells(part)[1]] for part in parts[1:]}
+
+
+@pytest.fixture
+def mnist_log(tiny_frequency, tmp_path):
+    """A log as sequential MNIST writes it, with validations of the splits valid and test."""
+    lines = (
+        tiny_frequency["1"]
+        .log.read_text()
+        .replace("'_name': 'frequency_discrimination'", "'_name': 'sequential_mnist'")
+    )
+    for old, new in (
+        ("'sampling_period': 1.0", "'rows': False, 'permuted': False"),
+        ("'valid_size': 36, 'valid_seed': 0", "'valid_size': 36"),
+    ):
+        assert old in lines
+        lines = lines.replace(old, new)
+    path = tmp_path / "mnist.log"
+    path.write_text(lines)
+    return path
+
+
+def test_runs_of_several_tables(prints, tiny, tiny_frequency):
+    logs = [tiny_frequency["0.5"].log, tiny["seed2"].log, tiny_frequency["1"].log, tiny["seed1"].log]
+    assert sections(prints(main, *logs)) == {
+        "Adding task": [("Skip GRU, lambda=1e-5", "2")],
+        "Frequency discrimination, sampled every 1 ms": [("Skip GRU, lambda=1e-4", "1")],
+        "Frequency discrimination, sampled every 0.5 ms": [("Skip GRU, lambda=1e-4", "1")],
+    }
+    groups = report_json(prints, *logs)
+    assert [(group["table"], len(group["runs"])) for group in groups] == [
+        ("adding", 2), ("frequency-1ms", 1), ("frequency-0.5ms", 1)
+    ]  # fmt: skip
+    whole = sections(prints(main, *logs, "--all"))
+    assert [len(lines) for lines in whole.values()] == [10, 8, 8]
+
+
+def test_every_table(prints, tiny):
+    every = sections(prints(main))
+    assert list(every) == [table.title for table in TABLES.values()]
+    for table in TABLES.values():
+        assert every[table.title] == [(row.label, "-") for row in (*table.rows, *table.cited)]
+    assert sections(prints(main, "--table", "all")) == every
+    with_run = sections(prints(main, tiny["seed1"].log, "--table", "all"))
+    assert with_run.pop("Adding task")[-1] == ("Skip GRU, lambda=1e-5", "1") and every.pop("Adding task")
+    assert with_run == every
+    groups = json.loads(prints(main, "--json"))
+    assert len(groups) == 84 and not any(group["runs"] for group in groups)
+    assert [(group["row"], group["paper"]) for group in groups if group["table"] == "ucf101"][-1] == (
+        "cited-two-stream-i3d", {"accuracy": "0.934"}
+    )  # fmt: skip
+
+
+def test_a_reader_that_has_seen_enough():
+    command = f"set -o pipefail; {sys.executable} -m skiprnn_plugin.cli.report | true"
+    process = command_line.run("bash", "-c", command, PYTHONPATH=command_line.ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+
+
+def test_one_table_without_runs(prints):
+    markdown = prints(main, "--table", "mnist")
+    _, body = cells(markdown)
+    assert len(body) == 12 and body[-1] == ["BN-LSTM (cited)", "0.990", "784.00", *"-----"]
+    assert markdown.endswith("Held-out split: test, no runs.\n")
+
+
+def test_the_split_is_that_of_the_table(prints, fails, mnist_log, tiny_frequency):
+    run = tiny_frequency["1"]
+    assert run.logged["loss"] != run.logged_test["loss"]
+    for options, split, logged in (((), "test", run.logged_test), (("--split", "valid"), "valid", run.logged)):
+        (group,) = report_json(prints, mnist_log, *options)
+        assert (group["table"], group["row"], group["split"]) == ("mnist", "skip-gru-1e-4", split)
+        assert group["runs"][0]["metrics"]["loss"] == logged["loss"]
+        assert group["runs"][0]["sequences"] is None  # of a stored set a log does not tell
+    assert prints(main, mnist_log).endswith("Held-out split: test, an unknown number of sequences.\n")
+    mnist_log.write_text("".join(line for line in mnist_log.open() if '"test_loss"' not in line))
+    assert f"{mnist_log}: no validation of split 'test' in this log" in fails(main, mnist_log)
+
+
+def test_other_pixels_are_another_experiment(fails, mnist_log):
+    mnist_log.write_text(mnist_log.read_text().replace("'permuted': False", "'permuted': True"))
+    assert "task sequential_mnist with rows False and permuted True;" in fails(main, mnist_log)
+
+
+def test_a_spread_over_videos():
+    table = TABLES["charades"]
+    metrics = [{"mAP": 0.08, "updates": 40.0, "updates_std": 11.0}, {"mAP": 0.09, "updates": 44.0, "updates_std": 14.0}]
+    group = Group("LSTM", table.rows[5], [Run("log", {}, numbers, None) for numbers in metrics])
+    markdown = as_markdown([group], table, "valid")
+    head, (line,) = cells(markdown)
+    assert head[4:] == ["mAP", "updates ± over sequences", "FLOPs", "runs"]
+    assert line[1:] == ["8.32%", "41.9 ± 11.3", "6.41e11", "8.50% ± 0.71%", "42.0 ± 12.5", "-", "2"]
+    assert "over runs, of updates standard deviation over sequences (the paper's: of updates, over videos)" in markdown
+    values = as_json(group, table, "valid")
+    assert values["mean"] == {"mAP": pytest.approx(0.085), "updates": 42.0, "updates_std": 12.5, "flops": None}
+    assert values["std"]["updates"] == pytest.approx(8**0.5)
+
+
+def test_the_best_checkpoint(prints, fails, capsys, tiny, tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(tiny["seed1"].checkpoint.read_bytes())
+    assert f"{tmp_path}: holds no checkpoint_best.pt" in fails(main, tmp_path, "--checkpoint", "best")
+    (tmp_path / "checkpoint_best.pt").write_bytes(tiny["seed2"].checkpoint.read_bytes())
+    for name, run in (("last", tiny["seed1"]), ("best", tiny["seed2"])):
+        (group,) = report_json(prints, tmp_path, "--checkpoint", name)
+        assert group["runs"][0]["path"] == str(tmp_path / f"checkpoint_{name}.pt")
+        assert group["mean"]["mse"] == pytest.approx(run.logged["mse"], rel=1e-5)
+
+
+def test_best_checkpoints_are_of_any_update(capsys, tiny, tmp_path):
+    other = tmp_path / "other.log"
+    other.write_text(tiny["seed2"].log.read_text().replace('"valid_num_updates": "4"', '"valid_num_updates": "2"'))
+    for options, warned in (([], True), (["--checkpoint", "best"], False)):
+        assert main([str(tiny["seed1"].log), str(other), *options]) == 0
+        assert ("runs differ in num_updates" in capsys.readouterr().err) == warned
