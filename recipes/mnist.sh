@@ -2,7 +2,7 @@
 # The paper's table of sequential MNIST: its settings, four seeds, every row or those named.
 #
 #   bash recipes/mnist.sh DATA_DIR [ROW...]             rows: python -m skiprnn_plugin.cli.tables mnist
-#   bash recipes/mnist.sh DATA_DIR --quick [ROW...]     minutes, with other settings than the paper's
+#   bash recipes/mnist.sh DATA_DIR --quick              a minute, with other settings than the paper's
 #
 # DATA_DIR holds the four files of the MNIST database as LeCun, Cortes and Burges publish them
 # (http://yann.lecun.com/exdb/mnist/), compressed by gzip or not: train-images-idx3-ubyte, train-labels-idx1-ubyte,
@@ -36,6 +36,10 @@ if [ ! -d "$data" ]; then
     echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
     exit 2
 fi
+if $quick && [ ${#rows[@]} != 0 ]; then
+    echo "error: ROW: --quick has a model of its own, got '${rows[0]}'" >&2
+    exit 2
+fi
 data=$(cd -- "$data" && pwd) # before the folder is left
 valid_size=${VALID_SIZE:-5000}
 check_count VALID_SIZE "$valid_size"
@@ -44,20 +48,20 @@ options=(--task sequential_mnist --data-dir "$data" --valid-size "$valid_size")
 options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)
 options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 metric="accuracy accuracy"
-folder=mnist
 if $quick; then
     SEEDS=${SEEDS:-1}
-    read_settings 3000
-    folder=mnist-quick
-    options+=(--lr 1e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update" --batch-size 64)
-    if [ ${#rows[@]} = 0 ]; then
-        rows=(skip-gru-1e-4)
-    fi
+    read_settings 1720
+    options+=(--rows --arch skip_gru --cost-per-sample 5e-3 --gru-reset before --batch-size 64)
+    options+=(--lr 3e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update")
 else
     read_settings 129000
 fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
-start mnist "$folder" "" "${rows[@]}"
+python -m skiprnn_plugin.cli.check_data "${options[@]}"
+if $quick; then
+    launch mnist mnist-quick "rows, skip-gru" "${options[@]}"
+else
+    start mnist mnist "" "${rows[@]}"
+fi
 finish
 report mnist --checkpoint best
 for run in "${runs[@]}"; do
