@@ -20,6 +20,7 @@ VERSION = next(
     if line.startswith("__version__")
 )
 PLOT = ["matplotlib>=3.5"]
+TEXT = ["sentencepiece>=0.1.97", "gensim>=4.3"]
 
 NATIVE = "skiprnn_plugin/ops/native"
 NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
@@ -144,11 +145,13 @@ setup(
     ],
     extras_require={
         "plot": PLOT,
-        "dev": PLOT + ["pytest>=7", "ruff==0.17.6", "setuptools>=70.1"],
+        "text": TEXT,
+        "dev": PLOT + TEXT + ["pytest>=7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={
         "console_scripts": [
+            "skiprnn-prepare = skiprnn_plugin.cli.prepare:main",
             "skiprnn-report = skiprnn_plugin.cli.report:main",
             "skiprnn-plot = skiprnn_plugin.cli.plot:main",
         ]

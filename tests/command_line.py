@@ -13,18 +13,19 @@ PLUGIN = ROOT / "skiprnn_plugin"
 
 # The paper's settings, on little data
 TRAIN = f"""
-    --user-dir {PLUGIN} --cpu --valid-size 36 --batch-size 16
+    --user-dir {PLUGIN} --cpu --batch-size 16
     --arch skip_gru --hidden-size 8 --cost-per-sample 1e-5
     --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 --max-update 4
     --log-format json --log-interval 1 --num-workers 0 --no-epoch-checkpoints
 """.split()
 # Of 12 steps, those drawn on the fly
 TASKS = {
-    "adding": "--criterion mse_with_budget --train-size 64 --sequence-length 12".split(),
+    "adding": "--criterion mse_with_budget --train-size 64 --valid-size 36 --sequence-length 12".split(),
     "frequency_discrimination": (
-        "--criterion cross_entropy_with_budget --train-size 64 --sequence-duration 12".split()
+        "--criterion cross_entropy_with_budget --train-size 64 --valid-size 36 --sequence-duration 12".split()
     ),
-    "sequential_mnist": "--criterion cross_entropy_with_budget".split(),
+    "sequential_mnist": "--criterion cross_entropy_with_budget --valid-size 36 --rows".split(),
+    "imdb_sentiment": "--criterion cross_entropy_with_budget --sequence-length 12 --embedding-dim 7".split(),
 }
 
 

@@ -13,6 +13,7 @@ from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
+from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
 
 from .command_line import PLUGIN, run
@@ -21,6 +22,7 @@ CONFIG = PLUGIN / "config"
 TASKS = {
     "adding": AddingConfig,
     "frequency_discrimination": FrequencyDiscriminationConfig,
+    "imdb_sentiment": ImdbSentimentConfig,
     "sequential_mnist": SequentialMNISTConfig,
 }
 CRITERIONS = {

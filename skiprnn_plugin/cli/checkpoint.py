@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from .command import UserError, first_sentence
-from .runs import Run, collect_options, is_checkpoint, read_log, reported_split
+from .logs import read_log
+from .runs import Run, collect_options, is_checkpoint, reported_split
 
 
 @dataclass
@@ -73,28 +74,55 @@ def load_checkpoint(path: Path, split: Optional[str]) -> Loaded:
     return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
 
 
-def evaluate(loaded: Loaded) -> Run:
-    """Run the whole held-out split through the model, in the batches of the run's own validation."""
+def iterate_batches(loaded: Loaded):
+    """The whole held-out split on the model's device, in the batches of the run's own validation."""
     from fairseq import utils
-    from fairseq.logging import metrics
     from tqdm import tqdm
 
-    task, model, cfg = loaded.task, loaded.model, loaded.cfg
-    criterion = task.build_criterion(cfg.criterion).eval()
-    batches = task.get_batch_iterator(
+    cfg = loaded.cfg
+    batches = loaded.task.get_batch_iterator(
         loaded.dataset,
         max_tokens=cfg.dataset.max_tokens_valid,
         max_sentences=cfg.dataset.batch_size_valid,
-        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+        max_positions=utils.resolve_max_positions(loaded.task.max_positions(), loaded.model.max_positions()),
         ignore_invalid_inputs=cfg.dataset.skip_invalid_size_inputs_valid_test,
         required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
         seed=cfg.common.seed,
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)
-    logged = []
     # Shown on a terminal alone, and only where it takes more than a second
     for sample in tqdm(batches, desc=str(loaded.path), delay=1, leave=False, disable=None):
-        sample = utils.move_to_cuda(sample) if loaded.device.type == "cuda" else sample
-        logged.append(task.valid_step(sample, model, criterion)[2])
+        yield _to_device(loaded, sample)
+
+
+def _to_device(loaded: Loaded, sample):
+    from fairseq import utils
+
+    return utils.move_to_cuda(sample) if loaded.device.type == "cuda" else sample
+
+
+def predict(loaded: Loaded, sample):
+    """The model's output for a batch, and where it updated its state, bool [B, directions, T]."""
+    import torch
+
+    sample = _to_device(loaded, sample)
+    with torch.no_grad():
+        output = loaded.model(**sample["net_input"])
+    size, steps = sample["net_input"]["x"].shape[:2]
+    if output.updates.shape[1] % steps:
+        raise UserError(
+            f"{loaded.path}: expected a model that decides at each of {steps} steps, it decides at "
+            f"{output.updates.shape[1]}"
+        )
+    return output, (output.updates.view(size, -1, steps) > 0).cpu().numpy()
+
+
+def evaluate(loaded: Loaded) -> Run:
+    """Run the whole held-out split through the model."""
+    from fairseq.logging import metrics
+
+    task, model = loaded.task, loaded.model
+    criterion = task.build_criterion(loaded.cfg.criterion).eval()
+    logged = [task.valid_step(sample, model, criterion)[2] for sample in iterate_batches(loaded)]
     with metrics.aggregate(new_root=True) as aggregator:
         task.reduce_metrics(logged, criterion)
         numbers = {name: float(value) for name, value in aggregator.get_smoothed_values().items()}

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import sys
 import warnings
-from typing import Callable, Optional
+from typing import Callable, Optional, Sequence
 
 
 class UserError(Exception):
@@ -14,7 +14,7 @@ class UserError(Exception):
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:
     """Call ``function``, print the text that it returns, and return the exit code.
 
-    A :class:`UserError` is printed on standard error as one line, and the exit code is 2.
+    A :class:`UserError` is printed on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
     """
     try:
         with _quiet():
@@ -22,6 +22,9 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     except UserError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
+        return 130  # as shells count it: 128 + SIGINT
     if result is not None:
         print(result)
     return 0
@@ -44,3 +47,8 @@ def first_sentence(error: BaseException) -> str:
     """An exception of somebody else's in a few words."""
     text = str(error).strip().split("\n")[0].split(". ")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))

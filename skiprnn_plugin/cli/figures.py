@@ -2,12 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import Callable, Sequence
 
 from .command import UserError, first_sentence
 
 WIDTH = 9.0  # inches; 900 pixels, a README's width, at DPI
 DPI = 100
 FORMATS = (".png", ".pdf", ".svg")
+
+# Okabe and Ito's, which readers of any colour vision tell apart
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Of axes, by metric
+TITLES = {
+    "update_fraction": "samples used (updates / steps)",
+    "updates": "samples used (updates per sequence)",
+    "mse": "mean squared error",
+}
 
 
 def new_figure(height: float):
@@ -20,23 +30,31 @@ def new_figure(height: float):
     return figure
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Raise :class:`UserError`, before any work is done, if there is no drawing to ``path``."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise UserError(f"needs matplotlib ({error}); install it with: pip install 'skiprnn-plugin[plot]'") from error
-    if path.suffix not in FORMATS:
-        raise UserError(f"--output {path}: expected a name that ends in {' or '.join(FORMATS)}")
+    if path.suffix not in formats:
+        raise UserError(f"--output {path}: expected a name that ends in {' or '.join(formats)}")
     if not path.parent.is_dir():
         raise UserError(f"--output {path}: there is no folder {path.parent}")
+    if path.suffix in FORMATS:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError as error:
+            raise UserError(
+                f"needs matplotlib ({error}); install it with: pip install 'skiprnn-plugin[plot]'"
+            ) from error
 
 
 def save(figure, path: Path) -> None:
     """Write the figure, in the format of the suffix; there is a whole file or none, never a part of one."""
+    replace(path, lambda part: figure.savefig(part, format=path.suffix[1:]))
+
+
+def replace(path: Path, write: Callable[[Path], None]) -> None:
+    """Have ``write`` make a file that then takes the place of the one at ``path``."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        figure.savefig(part, format=path.suffix[1:])
+        write(part)
         os.replace(part, path)
     except OSError as error:
         raise UserError(f"--output {path}: can't be written ({first_sentence(error)})") from error

@@ -8,19 +8,14 @@ from typing import List, Tuple
 import numpy as np
 
 from .checkpoint import check_split, import_user_dir, read_run
-from .figures import check_output, new_figure, save
+from .command import as_table
+from .figures import COLORS, TITLES, check_output, new_figure, save
 from .runs import RUN_HELP, find_files
 from .tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 
 HELP = "draw the task metric of runs against the samples that they used"
 
-TITLES = {
-    "update_fraction": "samples used (updates / steps)",
-    "updates": "samples used (updates per sequence)",
-    "mse": "mean squared error",
-}
-# Okabe and Ito's, which readers of any colour vision tell apart; rules differ in shape
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Rules differ in shape, models in colour
 RULES = {
     "learned": {"marker": "o", "linestyle": "-", "markersize": 6.5},
     "target": {"marker": "D", "linestyle": "--", "markersize": 6},
@@ -63,14 +58,12 @@ def run(args: argparse.Namespace) -> str:
 
 
 def as_markdown(tradeoff: Tradeoff) -> str:
-    lines = [["model", tradeoff.updates, tradeoff.metric, "runs"], ["---"] * 4]
+    lines = []
     for series in tradeoff.series:
         for point in series.points:
-            x, y = _center(point)
-            lines.append(
-                [", ".join(filter(None, (series.label, point.label))), f"{x:.4g}", f"{y:.4g}", str(len(point.x))]
-            )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+            label = ", ".join(filter(None, (series.label, point.label)))
+            lines.append([label, *(f"{value:.4g}" for value in _center(point)), str(len(point.x))])
+    return as_table(["model", tradeoff.updates, tradeoff.metric, "runs"], lines)
 
 
 def draw(tradeoff: Tradeoff, split: str):

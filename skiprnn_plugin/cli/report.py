@@ -5,10 +5,11 @@ import json
 import math
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from .checkpoint import check_split, import_user_dir, read_run
-from .command import UserError, run_command
+from .command import UserError, as_table, run_command
 from .runs import (
     RUN_HELP,
     SPEED,
@@ -16,6 +17,7 @@ from .runs import (
     describe,
     describe_experiment,
     find_departures,
+    find_file,
     find_files,
     find_row,
     find_table_of,
@@ -101,7 +103,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def report(args: argparse.Namespace) -> str:
     check_split(args.split)
     chosen = None if args.table in (None, "all") else find_table(args.table)
-    files = find_files(args.runs, args.checkpoint)
+    files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
     if args.user_dir:
         import_user_dir(args.user_dir)
     runs = [read_run(file, args.split or chosen and chosen.split) for file in files]
@@ -175,7 +177,7 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
     ours = [c.title + (" ± over sequences" if c.spread else "") for c in table.columns]
     head = ["model", *(f"{c.title} (paper)" for c in printed), *ours, "runs"]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     for group in groups:
         paper = group.row.paper if group.row else {}
         lines.append(
@@ -186,11 +188,10 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
                 str(len(group.runs)) if group.runs else "-",
             ]
         )
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     special = " and ".join(c.title for c in table.columns if c.spread)
     over = f"over runs, of {special} standard deviation over sequences" if special else "over runs"
     note = f"±: sample standard deviation {over} (the paper's: {table.spread}). Held-out split: {split}"
-    return f"{rows}\n\n{note}, {_count_sequences(groups)}."
+    return f"{as_table(head, lines)}\n\n{note}, {_count_sequences(groups)}."
 
 
 def _count_sequences(groups: Sequence[Group]) -> str:

@@ -1,11 +1,9 @@
 """What a run is: a fairseq save-dir, a checkpoint or a JSON log, read as its options and its held-out metrics."""
 
-import ast
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from .command import UserError
 from .tables import TABLES, Row, Table, plain
@@ -35,6 +33,22 @@ class Run:
     sequences: Optional[int]
 
 
+def find_log(path: str) -> Path:
+    """The log that a RUN argument stands for: a save-dir's one, or the file itself."""
+    run = Path(path)
+    if not run.exists():
+        raise UserError(f"{run}: no such file or folder")
+    return _only_log(run, "holds") if run.is_dir() else run
+
+
+def _only_log(folder: Path, found: str) -> Path:
+    logs = sorted(folder.glob("*.log"))
+    if len(logs) != 1:
+        names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
+        raise UserError(f"{folder}: {found} {names}")
+    return logs[0]
+
+
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
 
@@ -50,21 +64,25 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
         return file
     if checkpoint:
         raise UserError(f"{run}: holds no {file.name}")
-    logs = sorted(run.glob("*.log"))
-    if len(logs) != 1:
-        found = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
-        raise UserError(f"{run}: holds no {file.name} and {found}")
-    return logs[0]
+    return _only_log(run, f"holds no {file.name} and")
 
 
-def find_files(paths: Sequence[str], checkpoint: Optional[str] = None) -> List[Path]:
-    """The files that RUN arguments stand for, each given once; for ``checkpoint`` see :func:`find_file`."""
+def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) -> List[Path]:
+    """The files that RUN arguments stand for, each given once."""
     files: List[Path] = []
-    for file in (find_file(path, checkpoint) for path in paths):
+    for file in map(find, paths):
         if any(file.samefile(other) for other in files):
             raise UserError(f"{file}: given twice")
         files.append(file)
     return files
+
+
+def find_checkpoint(path: str) -> Path:
+    """The checkpoint that an argument stands for: a save-dir's last one, or the file itself."""
+    file = find_file(path)
+    if not is_checkpoint(file):
+        raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
+    return file
 
 
 def is_checkpoint(path: Path) -> bool:
@@ -81,77 +99,6 @@ def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
         "batch_size": cfg["dataset"]["batch_size"],
     }
     return {**cfg["model"], **cfg["criterion"], **cfg["task"], **training, **names}
-
-
-class Log(NamedTuple):
-    """What a log of ``fairseq-train`` says of a held-out split.
-
-    Attributes:
-        options: see :class:`Run`; of the log's last part, where a run was resumed.
-        split: its name.
-        validations: a line of JSON for each, at least one.
-    """
-
-    options: Dict[str, Any]
-    split: str
-    validations: List[str]
-
-    def numbers(self, validation: str) -> Dict[str, float]:
-        """The metrics of a validation, without the split's name; ValueError if it is damaged."""
-        prefix = f"{self.split}_"
-        try:
-            logged = json.loads(validation)
-            numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
-            return {**numbers, "num_updates": int(numbers["num_updates"])}
-        except (KeyError, TypeError) as error:
-            raise ValueError(str(error)) from error
-
-
-def scan_log(path: Path, split: Optional[str]) -> Log:
-    """Read a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
-
-    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. Without ``split``,
-    it is the one that the task's table reports.
-    """
-    options, validations = None, []
-    try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if "{'_name'" in line:
-                    options = _parse_options(path, line[line.index("{'_name'") :])
-                    split = split or reported_split(options)
-                # the last line may be half written
-                elif options and f'"{split}_loss"' in line and line.rstrip().endswith("}"):
-                    validations.append(line[line.index("{") :])
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
-    if options is None:
-        raise UserError(
-            f"{path}: neither a checkpoint (*.pt) nor a log of fairseq-train (its configuration is missing)"
-        )
-    if not validations:
-        raise UserError(f"{path}: no validation of split {split!r} in this log (--log-format json writes them)")
-    return Log(options, split, validations)
-
-
-def _parse_options(path: Path, text: str) -> Dict[str, Any]:
-    try:
-        return collect_options(ast.literal_eval(text.strip()))
-    except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
-        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration)") from error
-
-
-def read_log(path: Path, split: Optional[str]) -> Run:
-    """The last validation of a log; for ``split`` see :func:`scan_log`."""
-    log = scan_log(path, split)
-    try:
-        numbers = log.numbers(log.validations[-1])
-    except ValueError as error:
-        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its last validation)") from error
-    # Sets drawn on the fly have their size in the options
-    drawn = "valid_seed" in log.options
-    sequences = int(log.options["valid_size"]) if drawn else None
-    return Run(path, {**log.options, "num_updates": numbers["num_updates"]}, numbers, sequences)
 
 
 def reported_split(options: Mapping[str, Any]) -> str:

@@ -2,21 +2,17 @@
 
 import math
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from .command import UserError
 from .runs import SPEED, TRAINING, Run, describe_experiment, find_departures, find_row, find_table_of
-from .tables import Table, plain
+from .series import group_series, label_point
+from .tables import Table
 
 # Of several task metrics the first that all runs have is drawn
 METRICS = ("mse", "accuracy", "mAP")
 LOGARITHMIC = ("mse", "loss", "task_loss")
 UPDATES = ("update_fraction", "updates")
-
-# Runs that differ in these alone repeat each other
-REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine")
-# Models that differ in these besides are one model: under other update rules, with more or fewer updates
-SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
 
 class Point(NamedTuple):
@@ -40,7 +36,7 @@ class Series(NamedTuple):
     Attributes:
         label: for the legend.
         model: number of the model; the same for its baselines.
-        rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction), ``random`` or ``full``.
+        rule: see :func:`skiprnn_plugin.cli.series.group_series`.
         points: in the order of what they differ in.
     """
 
@@ -70,16 +66,11 @@ class Tradeoff(NamedTuple):
 
 def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     """The trade-off that runs of one experiment show; ``metric`` None stands for the task's own."""
-    options = runs[0].options
-    experiment = describe_experiment(options)
-    for run in runs:
-        other = describe_experiment(run.options)
-        if other != experiment:
-            raise UserError(f"{run.path}: expected a run of task {experiment}, as {runs[0].path} is, got {other}")
+    options, experiment = runs[0].options, find_experiment(runs)
     table = find_table_of(options)
     columns = table.columns if table else ()
     updates = next((column.metric for column in columns if column.metric in UPDATES), UPDATES[0])
-    metric = metric or _find_metric(runs)
+    metric = metric or find_metric(runs)
     for name in (updates, metric):
         _check_metric(runs, name)
     solved = _find_solved(options, metric)
@@ -87,33 +78,44 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     def make_point(repeated: Sequence[Run]) -> Point:
         x, y = ([run.metrics[name] for run in repeated] for name in (updates, metric))
         paper = _find_paper(table, repeated[0].options, updates, metric, solved) if table else None
-        return Point(_label_point(repeated[0].options), x, y, paper)
+        return Point(label_point(repeated[0].options), x, y, paper)
 
     series = [
         Series(label, model, rule, [make_point(repeated) for repeated in points])
-        for label, model, rule, points in _group(runs)
+        for label, model, rule, points in group_series(runs)
     ]
     return Tradeoff(experiment, updates, metric, solved, series)
 
 
-def _list_metrics(runs: Sequence[Run]) -> str:
+def find_experiment(runs: Sequence[Run]) -> str:
+    """What all runs are of; :class:`UserError` for one that is of another experiment than the first."""
+    experiment = describe_experiment(runs[0].options)
+    for run in runs:
+        other = describe_experiment(run.options)
+        if other != experiment:
+            raise UserError(f"{run.path}: expected a run of task {experiment}, as {runs[0].path} is, got {other}")
+    return experiment
+
+
+def list_metrics(runs: Sequence[Run]) -> str:
     """Those of all runs that say something of the model."""
     common = set.intersection(*(set(run.metrics) for run in runs))
     return ", ".join(sorted(name for name in common.difference(SPEED, ["num_updates"]) if not name.startswith("_")))
 
 
-def _find_metric(runs: Sequence[Run]) -> str:
+def find_metric(runs: Sequence[Run]) -> str:
+    """The task's own metric; :class:`UserError` if there is none that all runs have."""
     for name in METRICS:
         if all(name in run.metrics for run in runs):
             return name
-    raise UserError(f"--metric: needed for these runs; they have: {_list_metrics(runs)}")
+    raise UserError(f"--metric: needed for these runs; they have: {list_metrics(runs)}")
 
 
 def _check_metric(runs: Sequence[Run], name: str) -> None:
     wanted = "above 0" if name in LOGARITHMIC else "that is finite"
     for run in runs:
         if name not in run.metrics:
-            raise UserError(f"{run.path}: has no metric {name!r}; these runs have: {_list_metrics(runs)}")
+            raise UserError(f"{run.path}: has no metric {name!r}; these runs have: {list_metrics(runs)}")
         value = run.metrics[name]
         if not math.isfinite(value) or (name in LOGARITHMIC and value <= 0):
             raise UserError(f"{run.path}: expected a number {wanted} for {name}, got {value}")
@@ -148,60 +150,3 @@ def _find_paper(
 def _read_numbers(printed: str) -> List[float]:
     """``50.7% ± 2.6%`` as [0.507, 0.026]."""
     return [float(number) / (100 if percent else 1) for number, percent in re.findall(r"([\d.]+)(%?)", printed)]
-
-
-def _group(runs: Sequence[Run]):
-    """Label, model, rule and points of each series, a point being the runs that repeat each other."""
-    models: Dict[Any, Mapping[str, Any]] = {}
-    grouped: Dict[Any, Dict[float, List[Run]]] = {}
-    for run in runs:
-        swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
-        # As text, as a checkpoint has other types of list than a log
-        model = tuple((name, plain(run.options[name])) for name in sorted({*run.options} - {*REPEATED, *swept}))
-        models.setdefault(model, run.options)
-        points = grouped.setdefault((model, _rule(run.options)), {})
-        points.setdefault(_swept_value(run.options), []).append(run)
-    names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
-    for (model, rule), points in grouped.items():
-        label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
-        yield label, numbers[model], rule, [points[value] for value in sorted(points)]
-
-
-_LABELS = {
-    "learned": "Skip {}",
-    "target": "Skip {}, to a target",
-    "random": "{}, random skips",
-    "full": "{}, every sample",
-}
-
-
-def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
-    """The cell, or the user's own architecture, and what tells a model from others of that name."""
-    short = {
-        model: options["cell"].upper() if "cell" in options else options["arch"] for model, options in models.items()
-    }
-    alike = {
-        name: set.intersection(*(set(model) for model in models if short[model] == name)) for name in short.values()
-    }
-    return {
-        model: ", ".join(
-            [name, *(f"{option} {value}" for option, value in model if (option, value) not in alike[name])]
-        )
-        for model, name in short.items()
-    }
-
-
-def _rule(options: Mapping[str, Any]) -> str:
-    if options.get("target_fraction") is not None:
-        return "target"
-    return options.get("update_rule", "learned")  # a model of the user's own has none
-
-
-def _swept_value(options: Mapping[str, Any]) -> float:
-    name = {"learned": "cost_per_sample", "target": "target_fraction", "random": "skip_prob"}.get(_rule(options))
-    return options.get(name, 0)
-
-
-def _label_point(options: Mapping[str, Any]) -> str:
-    label = {"learned": "λ={}", "target": "target {}", "random": "p={}", "full": ""}[_rule(options)]
-    return label.format(plain(_swept_value(options)))

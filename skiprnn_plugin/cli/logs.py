@@ -1,0 +1,107 @@
+"""Runs read from logs of ``fairseq-train --log-format json``: its ``--log-file`` or captured output."""
+
+import ast
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional
+
+from .command import UserError
+from .runs import Run, collect_options, reported_split
+
+
+@dataclass
+class History(Run):
+    """A run as its log tells it.
+
+    Attributes:
+        validations: the metrics of each validation, and its ``epoch``, in the order of ``num_updates``.
+    """
+
+    validations: List[Dict[str, float]]
+
+
+class Log(NamedTuple):
+    """What a log of ``fairseq-train`` says of a held-out split.
+
+    Attributes:
+        options: see :class:`Run`; of the log's last part, where a run was resumed.
+        split: its name.
+        validations: a line of JSON for each, at least one.
+    """
+
+    options: Dict[str, Any]
+    split: str
+    validations: List[str]
+
+    def numbers(self, validation: str) -> Dict[str, float]:
+        """The metrics of a validation, without the split's name; ValueError if it is damaged."""
+        prefix = f"{self.split}_"
+        try:
+            logged = json.loads(validation)
+            numbers = {name[len(prefix) :]: float(value) for name, value in logged.items() if name.startswith(prefix)}
+            return {**numbers, "num_updates": int(numbers["num_updates"])}
+        except (KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
+
+
+def scan_log(path: Path, split: Optional[str]) -> Log:
+    """Read a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
+
+    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. Without ``split``,
+    it is the one that the task's table reports.
+    """
+    config, logged = None, []
+    try:
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if "{'_name'" in line:
+                    config = line[line.index("{'_name'") :]
+                elif '_loss"' in line and line.rstrip().endswith("}"):  # the last line may be half written
+                    logged.append(line[line.index("{") :])
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    if config is None:
+        raise UserError(
+            f"{path}: neither a checkpoint (*.pt) nor a log of fairseq-train (its configuration is missing)"
+        )
+    options = _parse_options(path, config)
+    split = split or reported_split(options)
+    validations = [line for line in logged if f'"{split}_loss"' in line]
+    if not validations:
+        raise UserError(f"{path}: no validation of split {split!r} in this log (--log-format json writes them)")
+    return Log(options, split, validations)
+
+
+def _parse_options(path: Path, text: str) -> Dict[str, Any]:
+    try:
+        return collect_options(ast.literal_eval(text.strip()))
+    except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
+        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration)") from error
+
+
+def read_log(path: Path, split: Optional[str]) -> Run:
+    """The last validation of a log; for ``split`` see :func:`scan_log`."""
+    log = scan_log(path, split)
+    try:
+        numbers = log.numbers(log.validations[-1])
+    except ValueError as error:
+        raise UserError(f"{path}: a damaged log ({type(error).__name__} in its last validation)") from error
+    drawn = "valid_seed" in log.options  # on the fly, each held-out set as large as any other
+    sequences = int(log.options["valid_size"]) if drawn else None
+    return Run(path, {**log.options, "num_updates": numbers["num_updates"]}, numbers, sequences)
+
+
+def read_history(path: Path, split: str) -> History:
+    """All validations of a log in which a resumed run may begin again before the place that it had come to."""
+    log = scan_log(path, split)
+    validations: List[Dict[str, float]] = []
+    try:
+        for line in log.validations:
+            numbers = {**log.numbers(line), "epoch": json.loads(line)["epoch"]}
+            while validations and validations[-1]["num_updates"] >= numbers["num_updates"]:
+                validations.pop()
+            validations.append(numbers)
+    except (ValueError, KeyError) as error:
+        raise UserError(f"{path}: a damaged log ({type(error).__name__} in a validation)") from error
+    return History(path, log.options, validations[-1], None, validations)

@@ -1,0 +1,83 @@
+"""A folder of results that is there whole or not at all."""
+
+import contextlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Iterator
+
+from .command import UserError, first_sentence
+
+
+@contextlib.contextmanager
+def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
+    """An empty folder to fill, which becomes ``dest`` when the context ends well and is removed when it does not.
+
+    It lies beside ``dest``. What a killed process left there, the next run for the same ``dest`` removes.
+
+    Args:
+        dest: the folder to make.
+        overwrite: whether a ``dest`` that is there is replaced; it stays until the new one is complete.
+        record: a file that every such folder holds; one without it is never replaced.
+
+    Raises:
+        UserError: ``dest`` is there and may not be replaced, or can't be written.
+    """
+    dest = Path(os.path.abspath(dest))
+    part, old = (dest.with_name(f".{dest.name}.{os.getpid()}.{suffix}") for suffix in ("part", "old"))
+    try:
+        _clear_leftovers(dest)
+        _check(dest, overwrite, record)
+        part.mkdir()
+        yield part
+        if overwrite and dest.exists():
+            os.rename(dest, old)
+        os.rename(part, dest)
+    except OSError as error:
+        raise UserError(f"{dest}: can't be written ({first_sentence(error)})") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        _clear_old(old, dest)
+
+
+def _check(dest: Path, overwrite: bool, record: str) -> None:
+    if not os.path.lexists(dest):
+        return
+    if not overwrite:
+        raise UserError(f"{dest}: is there already; --overwrite replaces it")
+    if not (dest / record).is_file():
+        raise UserError(f"{dest}: --overwrite replaces only what this command made, and it holds no {record}")
+
+
+def _clear_leftovers(dest: Path) -> None:
+    """Tidy up after processes that were killed."""
+    if not dest.parent.is_dir():
+        raise UserError(f"{dest}: there is no folder {dest.parent}")
+    pattern = re.compile(rf"\.{re.escape(dest.name)}\.([0-9]{{1,9}})\.(part|old)")
+    for path in dest.parent.iterdir():
+        match = pattern.fullmatch(path.name)
+        if not match or _is_another_process(int(match[1])):
+            continue
+        if match[2] == "part":
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            _clear_old(path, dest)
+
+
+def _clear_old(old: Path, dest: Path) -> None:
+    """Remove the folder that ``dest`` has replaced, or put it back if ``dest`` did not come to be."""
+    if dest.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        os.rename(old, dest)
+
+
+def _is_another_process(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return pid != os.getpid()

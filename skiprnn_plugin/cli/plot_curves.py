@@ -1,0 +1,142 @@
+"""``skiprnn-plot curves``: a held-out metric over training, mean and range of the runs that repeat each other."""
+
+import argparse
+from pathlib import Path
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .command import UserError, as_table
+from .figures import COLORS, TITLES, check_output, new_figure, save
+from .logs import History, read_history
+from .runs import find_files, find_log, is_checkpoint
+from .series import group_series, label_runs
+from .tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric, list_metrics
+
+HELP = "draw a metric of runs over training, from their logs"
+
+OVER = {"updates": "num_updates", "epochs": "epoch"}
+LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
+MARKERS = ("", "o", "s", "^")  # once all colours are taken, a few along the line
+FEW = 3  # validations that make a line hard to see
+LEGEND = 140  # letters in a line of the legend
+
+
+class Curve(NamedTuple):
+    """Runs that repeat each other.
+
+    Attributes:
+        label: for the legend.
+        rule: see :func:`skiprnn_plugin.cli.series.group_series`.
+        x: updates or epochs, [N]: those at which all runs were validated.
+        y: the metric, [runs, N].
+    """
+
+    label: str
+    rule: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="a log of fairseq-train --log-format json, of a resumed run all parts in one; or a save-dir for its *.log",
+    )
+    parser.add_argument("--metric", help=f"logged metric to draw (default: {' or '.join(METRICS)}, what the runs have)")
+    parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=Path("curves.png"), help="default: %(default)s")
+    parser.add_argument("--split", default="valid", help="split that was logged, train too (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> str:
+    """Draw the figure; returns where the curves end, as a table."""
+    check_output(args.output)
+    files = find_files(args.runs, find_log)
+    for file in files:
+        if is_checkpoint(file):
+            raise UserError(f"{file}: expected a log of fairseq-train, or a save-dir that holds one, got a checkpoint")
+    histories = [read_history(file, args.split) for file in files]
+    experiment = find_experiment(histories)
+    metric = args.metric or find_metric(histories)
+    curves = collect(histories, metric, OVER[args.over])
+    save(draw(curves, metric, args.over, f"{experiment}, split {args.split}"), args.output)
+    lines = [
+        [curve.label, str(int(curve.x[-1])), f"{curve.y[:, -1].mean():.4g}", str(len(curve.y))] for curve in curves
+    ]
+    return as_table(["model", args.over, metric, "runs"], lines)
+
+
+def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
+    """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
+    for history in histories:
+        if any(metric not in validation for validation in history.validations):
+            raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
+    return [
+        Curve(label_runs(label, runs[0].options), rule, *_join(runs, metric, over))
+        for label, _, rule, points in group_series(histories)
+        for runs in points
+    ]
+
+
+def _join(runs: Sequence[History], metric: str, over: str) -> Tuple[np.ndarray, np.ndarray]:
+    # Of several validations in an epoch the last one counts
+    values = [{validation[over]: validation[metric] for validation in run.validations} for run in runs]
+    x = sorted(set.intersection(*map(set, values)))
+    if not x:
+        raise UserError(
+            f"{runs[-1].path}: expected a validation at the same {over} as in {runs[0].path}, which it repeats"
+        )
+    return np.array(x), np.array([[of_run[at] for at in x] for of_run in values])
+
+
+def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
+    """A matplotlib figure: a line for each mean, a shade from the lowest to the highest run."""
+    figure = new_figure(height=4.5)
+    axes = figure.subplots()
+    for index, curve in enumerate(curves):
+        _draw_curve(axes, index, curve)
+    axes.set_xlabel(over)
+    axes.set_ylabel(TITLES.get(metric, metric))
+    counts = sorted({len(curve.y) for curve in curves})
+    runs = "" if counts == [1] else f"; mean and range of {' or '.join(map(str, counts))} runs"
+    axes.set_title(title + runs, loc="left", fontsize=10)
+    if metric in LOGARITHMIC:
+        axes.set_yscale("log")
+    if metric == "update_fraction":
+        axes.yaxis.set_major_formatter(lambda value, position: f"{value:.0%}")
+    axes.margins(x=0.02)
+    axes.grid(color="0.92", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    longest = max(len(curve.label) for curve in curves)
+    columns = max(min(LEGEND // (longest + 8), 4), 1)  # a key takes the place of 8 letters
+    figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_curve(axes, index: int, curve: Curve) -> None:
+    color, marker = COLORS[index % len(COLORS)], MARKERS[index // len(COLORS) % len(MARKERS)]
+    if len(curve.x) <= FEW:
+        marker = marker or "o"
+    axes.plot(
+        curve.x,
+        curve.y.mean(0),
+        color=color,
+        linestyle=LINES[curve.rule],
+        marker=marker,
+        markevery=_spaced(len(curve.x), index),
+        markersize=4.5,
+        linewidth=1.3,
+        label=curve.label,
+    )
+    if len(curve.y) > 1:
+        axes.fill_between(curve.x, curve.y.min(0), curve.y.max(0), color=color, alpha=0.18, linewidth=0)
+
+
+def _spaced(count: int, index: int) -> Optional[Tuple[int, int]]:
+    """Where markers stand, about ten along the line, those of different lines apart."""
+    every = max(count // 10, 1)
+    return (index % every, every)

@@ -1,0 +1,128 @@
+"""``skiprnn-plot skips``: how many steps trained models skip between two updates, over a held-out split."""
+
+import argparse
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from .checkpoint import Loaded, check_split, import_user_dir, iterate_batches, load_checkpoint, predict
+from .command import UserError, as_table
+from .figures import COLORS, check_output, new_figure, save
+from .runs import Run, find_checkpoint, find_files
+from .series import group_series, label_runs
+from .tradeoff import find_experiment
+
+HELP = "draw how many steps models skip between two updates"
+
+
+@dataclass
+class CountedRun(Run):
+    """A run, with how often two updates of a sequence had 0, 1, 2, ... skipped steps between them, [longest + 1]."""
+
+    counts: np.ndarray
+
+
+class Skips(NamedTuple):
+    """Runs that repeat each other, all counted together.
+
+    Attributes:
+        label: for the legend.
+        counts: see :class:`CountedRun`.
+        sequences: how many held-out sequences were read, by all runs.
+        runs: how many runs.
+    """
+
+    label: str
+    counts: np.ndarray
+    sequences: int
+    runs: int
+
+    @property
+    def mean(self) -> float:
+        return float(self.counts @ np.arange(len(self.counts)) / self.counts.sum())
+
+    @property
+    def longest(self) -> int:
+        return len(self.counts) - 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "checkpoints", metavar="CHECKPOINT", nargs="+", help="a checkpoint (*.pt), or a save-dir for its last one"
+    )
+    parser.add_argument("--output", type=Path, default=Path("skips.png"), help="default: %(default)s")
+    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+
+
+def run(args: argparse.Namespace) -> str:
+    """Draw the figure; returns its numbers as a table."""
+    check_output(args.output)
+    check_split(args.split)
+    files = find_files(args.checkpoints, find_checkpoint)
+    if args.user_dir:
+        import_user_dir(args.user_dir)
+    runs = [count_skips(load_checkpoint(file, args.split)) for file in files]
+    experiment = find_experiment(runs)
+    skips = [
+        _pool(label_runs(label, repeated[0].options), repeated)
+        for label, _, _, points in group_series(runs)
+        for repeated in points
+    ]
+    save(draw(skips, f"{experiment}, split {args.split}"), args.output)
+    lines = [[each.label, str(each.sequences), f"{each.mean:.4g}", str(each.longest), str(each.runs)] for each in skips]
+    return as_table(["model", "sequences", "mean skip", "longest skip", "runs"], lines)
+
+
+def count_skips(loaded: Loaded) -> CountedRun:
+    """Run the whole held-out split through the model; of a bidirectional one both directions count."""
+    counts, sequences = np.zeros(0, dtype=int), 0
+    for sample in iterate_batches(loaded):
+        _, used = predict(loaded, sample)
+        sequences += len(used)
+        rows, steps = used.reshape(-1, used.shape[2]).nonzero()
+        skipped = np.diff(steps)[np.diff(rows) == 0] - 1
+        counts = _add(counts, np.bincount(skipped))
+    if not counts.any():
+        raise UserError(
+            f"{loaded.path}: no sequence of split {loaded.split} has two updates, to count the steps between"
+        )
+    return CountedRun(loaded.path, loaded.options, {}, sequences, counts)
+
+
+def _add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    size = max(len(a), len(b))
+    return np.pad(a, (0, size - len(a))) + np.pad(b, (0, size - len(b)))
+
+
+def _pool(label: str, runs: Sequence[CountedRun]) -> Skips:
+    counts = reduce(_add, [run.counts for run in runs])
+    return Skips(label, counts, sum(run.sequences for run in runs), len(runs))
+
+
+def draw(skips: Sequence[Skips], title: str):
+    """A matplotlib figure: a histogram for each, in skips per sequence."""
+    figure = new_figure(height=4.0)
+    axes = figure.subplots()
+    for index, each in enumerate(skips):
+        axes.stairs(
+            each.counts / each.sequences,
+            np.arange(len(each.counts) + 1) - 0.5,
+            baseline=0,
+            color=COLORS[index % len(COLORS)],
+            fill=len(skips) == 1,
+            linewidth=1.3,
+            linestyle=("-", "--", ":")[index // len(COLORS) % 3],
+            label=f"{each.label}: mean {each.mean:.3g}, longest {each.longest}",
+        )
+    axes.set_yscale("log")
+    axes.set_xlabel("steps skipped between two updates")
+    axes.set_ylabel("times per sequence")
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9)
+    return figure

@@ -1,0 +1,26 @@
+"""``skiprnn-prepare``: data sets as they are handed out, made ready for fairseq; one subcommand and one file each."""
+
+import argparse
+import sys
+from typing import Optional, Sequence
+
+from . import prepare_imdb
+from .command import run_command
+
+PROGRAM = "skiprnn-prepare"
+
+# Each has HELP, add_arguments(parser) and run(args)
+DATA_SETS = {"imdb": prepare_imdb}
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Make a data set ready for fairseq.")
+    subparsers = parser.add_subparsers(dest="data_set", metavar="DATA_SET", required=True)
+    for name, module in DATA_SETS.items():
+        module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP.capitalize() + "."))
+    args = parser.parse_args(argv)
+    return run_command(PROGRAM, DATA_SETS[args.data_set].run, args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

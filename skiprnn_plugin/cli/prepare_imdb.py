@@ -1,0 +1,75 @@
+"""``skiprnn-prepare imdb``: the IMDB reviews (``aclImdb``) as fairseq's task ``sentence_prediction`` reads them."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Dict
+
+from .command import UserError
+from .new_folder import new_folder
+
+HELP = "the IMDB movie reviews (aclImdb), tokenised and binarized"
+VOCAB_SIZE = 8000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="SOURCE", type=Path, help="the folder aclImdb or its .tar.gz")
+    parser.add_argument("dest", metavar="DEST", type=Path, help="the folder to make")
+    parser.add_argument("--bpe", choices=("none", "sentencepiece"), default="none", help="none: words (the default)")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help=f"of sentencepiece (default: {VOCAB_SIZE})")
+    parser.add_argument(
+        "--min-count", type=int, default=5, metavar="N", help="rarer training tokens are unknown (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--valid-fraction", type=float, default=0.15, metavar="F", help="of the training reviews (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the choice of these (default: %(default)s)")
+    parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
+
+
+def run(args: argparse.Namespace) -> str:
+    from ..data.imdb import binarize_imdb
+    from ..data.tokenize_text import RECORD
+
+    _check(args)
+    with new_folder(args.dest, args.overwrite, RECORD) as folder:
+        try:
+            record = binarize_imdb(
+                args.source,
+                folder,
+                bpe=args.bpe,
+                vocab_size=args.vocab_size,
+                min_count=args.min_count,
+                valid_fraction=args.valid_fraction,
+                seed=args.seed,
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from error
+    return _summary(args.dest, record)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise :class:`UserError` for options that no data could make right."""
+    from ..data.tokenize_text import import_sentencepiece
+
+    if args.bpe == "sentencepiece":
+        args.vocab_size = VOCAB_SIZE if args.vocab_size is None else args.vocab_size
+        try:
+            import_sentencepiece()
+        except ImportError as error:
+            raise UserError(f"--bpe sentencepiece: {error}") from error
+    elif args.vocab_size is not None:
+        raise UserError("--vocab-size: needs --bpe sentencepiece (--min-count says which words to keep)")
+    for name, least in (("vocab_size", 1), ("min_count", 1), ("seed", 0)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name.replace('_', '-')}: expected at least {least}, got {value}")
+    if not 0 < args.valid_fraction < 1:
+        raise UserError(f"--valid-fraction: expected a number between 0 and 1, got {args.valid_fraction}")
+
+
+def _summary(dest: Path, record: Dict[str, Any]) -> str:
+    splits = ", ".join(
+        f"{split} {counts['reviews']:,} reviews ({counts['unknown'] / counts['tokens']:.2%} of tokens unknown)"
+        for split, counts in record["splits"].items()
+    )
+    return f"{dest}: {splits}; {record['vocabulary']:,} tokens in the vocabulary"

@@ -1,0 +1,38 @@
+"""A few held-out sequences, read by a model: what the figures of samples draw."""
+
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from .checkpoint import Loaded, predict
+
+
+class Read(NamedTuple):
+    """N sequences of up to T steps.
+
+    Attributes:
+        x: inputs, [N, T, D], or the numbers of words, [N, T].
+        used: True where the model updated its state (in either direction), bool [N, T].
+        lengths: real steps of each sequence, [N].
+        target: [N].
+        prediction: [N, output_size].
+    """
+
+    x: np.ndarray
+    used: np.ndarray
+    lengths: np.ndarray
+    target: np.ndarray
+    prediction: np.ndarray
+
+
+def read_samples(loaded: Loaded, indices: Sequence[int]) -> Read:
+    """Run sequences of the split through the model."""
+    sample = loaded.dataset.collater([loaded.dataset[index] for index in indices])
+    output, used = predict(loaded, sample)
+    return Read(
+        sample["net_input"]["x"].numpy(),
+        used.any(1),
+        np.array([loaded.dataset.size(index) for index in indices]),
+        sample["target"].numpy(),
+        output.prediction.cpu().numpy(),
+    )

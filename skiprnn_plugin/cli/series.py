@@ -1,0 +1,78 @@
+"""Runs as figures tell them apart: repetitions of one another, and models under several lambdas or update rules."""
+
+from typing import Any, Dict, List, Mapping, Sequence
+
+from .runs import Run
+from .tables import plain
+
+# Runs that differ in these alone repeat each other
+REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine")
+# Models that differ in these besides are one model: under other update rules, with more or fewer updates
+SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
+
+
+def group_series(runs: Sequence[Run]):
+    """Label, model, rule and points of each series, a point being the runs that repeat each other.
+
+    A series is of one model under one rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction),
+    ``random`` or ``full``. Its points are in the order of what they differ in. Models are numbered from 0.
+    """
+    models: Dict[Any, Mapping[str, Any]] = {}
+    grouped: Dict[Any, Dict[float, List[Run]]] = {}
+    for run in runs:
+        swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
+        # As text, as a checkpoint has other types of list than a log
+        model = tuple((name, plain(run.options[name])) for name in sorted({*run.options} - {*REPEATED, *swept}))
+        models.setdefault(model, run.options)
+        points = grouped.setdefault((model, _rule(run.options)), {})
+        points.setdefault(_swept_value(run.options), []).append(run)
+    names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
+    for (model, rule), points in grouped.items():
+        label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
+        yield label, numbers[model], rule, [points[value] for value in sorted(points)]
+
+
+_LABELS = {
+    "learned": "Skip {}",
+    "target": "Skip {}, to a target",
+    "random": "{}, random skips",
+    "full": "{}, every sample",
+}
+
+
+def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
+    """The cell, or the user's own architecture, and what tells a model from others of that name."""
+    short = {
+        model: options["cell"].upper() if "cell" in options else options["arch"] for model, options in models.items()
+    }
+    alike = {
+        name: set.intersection(*(set(model) for model in models if short[model] == name)) for name in short.values()
+    }
+    return {
+        model: ", ".join(
+            [name, *(f"{option} {value}" for option, value in model if (option, value) not in alike[name])]
+        )
+        for model, name in short.items()
+    }
+
+
+def _rule(options: Mapping[str, Any]) -> str:
+    if options.get("target_fraction") is not None:
+        return "target"
+    return options.get("update_rule", "learned")  # a model of the user's own has none
+
+
+def _swept_value(options: Mapping[str, Any]) -> float:
+    name = {"learned": "cost_per_sample", "target": "target_fraction", "random": "skip_prob"}.get(_rule(options))
+    return options.get(name, 0)
+
+
+def label_point(options: Mapping[str, Any]) -> str:
+    """What tells a point from others of its series; empty where there is only one."""
+    label = {"learned": "λ={}", "target": "target {}", "random": "p={}", "full": ""}[_rule(options)]
+    return label.format(plain(_swept_value(options)))
+
+
+def label_runs(label: str, options: Mapping[str, Any]) -> str:
+    """A point's whole name: its series' label and its own."""
+    return ", ".join(filter(None, (label, label_point(options))))

@@ -1,0 +1,139 @@
+"""Texts with a label each: read from fairseq's binarized form, and brought to a length."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import List, NamedTuple, Tuple
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.data_utils import load_indexed_dataset
+from tqdm import tqdm
+
+from ..cli.command import first_sentence
+from .sequence import StoredDataset
+
+
+class Items(NamedTuple):
+    """The items of a split.
+
+    Attributes:
+        tokens: int64 [T] each, perhaps with an end-of-sentence symbol behind, read when they are asked for.
+        lengths: T without that symbol, [N].
+    """
+
+    tokens: torch.utils.data.Dataset
+    lengths: np.ndarray
+
+
+def load_dictionary(path: Path) -> Dictionary:
+    """fairseq's ``dict.txt``: its special symbols, then a word and its count on each line."""
+    try:
+        dictionary = Dictionary.load(str(path))
+    except Exception as error:  # a file can be broken, or be something else, in any way
+        raise ValueError(f"{path}: can't be read as a fairseq dictionary ({first_sentence(error)})") from error
+    if len(dictionary) == dictionary.nspecial:
+        raise ValueError(f"{path}: expected a word and its count on each line, got none")
+    return dictionary
+
+
+def load_items(prefix: Path, dictionary: Dictionary) -> Items:
+    """A split, PREFIX.bin and PREFIX.idx; all of it is read once, to find what does not fit the dictionary."""
+    for suffix in (".bin", ".idx"):
+        if not Path(f"{prefix}{suffix}").is_file():
+            raise ValueError(f"{prefix}{suffix}: no such file")
+    try:
+        tokens = load_indexed_dataset(str(prefix), dictionary)
+        # Shown on a terminal alone, and only where it takes more than a second
+        indices = tqdm(range(len(tokens)), desc=str(prefix), delay=1, leave=False, disable=None)
+        lengths = np.array([_check_item(tokens[index], dictionary) for index in indices])
+    except Exception as error:
+        raise ValueError(f"{prefix}: can't be read as fairseq's binarized data ({first_sentence(error)})") from error
+    if len(lengths) == 0:
+        raise ValueError(f"{prefix}: expected at least one item, got none")
+    return Items(tokens, lengths)
+
+
+def _check_item(tokens: torch.Tensor, dictionary: Dictionary) -> int:
+    """Its length without the end-of-sentence symbol."""
+    if len(tokens) == 0:
+        return 0
+    low, high = tokens.min(), tokens.max()
+    if low < 0 or high >= len(dictionary):
+        wrong = low if low < 0 else high
+        raise ValueError(f"symbol {wrong} is none of the {len(dictionary)} of its dictionary")
+    return len(tokens) - int(tokens[-1] == dictionary.eos())
+
+
+def find_classes(dictionary: Dictionary) -> List[int]:
+    """The symbols of a label dictionary that are labels: neither fairseq's own, nor ``madeupword0000`` and so on, with
+    which fairseq-preprocess fills dictionaries up."""
+    symbols = range(dictionary.nspecial, len(dictionary))
+    return [symbol for symbol in symbols if not dictionary[symbol].startswith("madeupword")]
+
+
+def load_labels(prefix: Path, dictionary: Dictionary) -> np.ndarray:
+    """The class of each item of a split, int64 [N]: its label's place in ``find_classes``."""
+    items = load_items(prefix, dictionary)
+    classes = {symbol: number for number, symbol in enumerate(find_classes(dictionary))}
+    labels = []
+    for index, length in enumerate(items.lengths):
+        symbols = items.tokens[index][:length].tolist()
+        if len(symbols) != 1 or symbols[0] not in classes:
+            names = [dictionary[symbol] for symbol in symbols]
+            raise ValueError(f"{prefix}: expected one label for each text, got {names} for number {index}")
+        labels.append(classes[symbols[0]])
+    return np.array(labels)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Brings texts to a length.
+
+    Attributes:
+        length: words that a text has at most; with ``padding`` "data", exactly.
+        keep: which end of a longer text stays, "start" or "end".
+        pad_side: where a shorter one is filled up with ``pad_word``, "left" or "right".
+        padding: "data": pad words are input like any other; "masked": shorter texts stay short.
+        pad_word: its number.
+    """
+
+    length: int
+    keep: str
+    pad_side: str
+    padding: str
+    pad_word: int
+
+    def __call__(self, words: np.ndarray) -> np.ndarray:
+        """int64 [T], from the words' numbers, int64 [any]."""
+        words = words[: self.length] if self.keep == "start" else words[-self.length :]
+        if self.padding == "masked":
+            return words
+        missing = self.length - len(words)
+        sides = (missing, 0) if self.pad_side == "left" else (0, missing)
+        return np.pad(words, sides, constant_values=self.pad_word)
+
+    def sizes(self, lengths: np.ndarray) -> np.ndarray:
+        """T of texts of so many words, [N]."""
+        return np.minimum(lengths, self.length) if self.padding == "masked" else np.full_like(lengths, self.length)
+
+
+class TextDataset(StoredDataset):
+    """Labelled texts.
+
+    Args:
+        texts: their words.
+        labels: their classes, int64 [N].
+        fit: what brings them to a length.
+        key, fixed: see :class:`StoredDataset`.
+    """
+
+    def __init__(self, texts: Items, labels: np.ndarray, fit: Fit, key: Tuple[int, ...], fixed: bool):
+        self.texts = texts
+        self.labels = labels
+        self.fit = fit
+        super().__init__(fit.sizes(texts.lengths), key, fixed)
+
+    def read(self, index: int) -> Tuple[np.ndarray, int]:
+        words = self.texts.tokens[index][: self.texts.lengths[index]]
+        return self.fit(words.numpy()), self.labels[index]

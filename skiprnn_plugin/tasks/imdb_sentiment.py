@@ -1,0 +1,113 @@
+"""Label texts: the sentiment of IMDB's reviews, or any other data set of texts with one label each."""
+
+import logging
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+import torch
+from fairseq.tasks import register_task
+from torch import nn
+
+from ..data.sequence import split_key
+from ..data.text import Fit, TextDataset, find_classes, load_dictionary, load_items, load_labels
+from ..data.tokenize_text import RECORD, Tokenizer, load_tokenizer
+from ..data.word2vec import load_word_vectors
+from ..models.skip_rnn import check_choice
+from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+
+logger = logging.getLogger(__name__)
+
+INITIAL_RANGE = 0.25  # the paper's, of words without a vector
+
+
+@dataclass
+class ImdbSentimentConfig(SequenceTaskConfig):
+    data_dir: str = field(
+        default="",
+        metadata={
+            "help": "folder that skiprnn-prepare imdb made; or any that fairseq-preprocess filled, with texts in its "
+            "folder input0 and their labels in label"
+        },
+    )
+    sequence_length: int = field(default=200, metadata={"help": "steps of a sequence; longer texts are cropped"})
+    keep: str = field(default="start", metadata={"help": "which end of a longer text is kept: start or end"})
+    pad_side: str = field(default="left", metadata={"help": "where a shorter text gets pad words: left or right"})
+    padding: str = field(
+        default="data",
+        metadata={
+            "help": "data: every sequence has --sequence-length steps, and pad words are steps like any other (the "
+            "paper); masked: shorter texts stay short, without pad words"
+        },
+    )
+    embedding_path: Optional[str] = field(
+        default=None, metadata={"help": "word2vec file, binary or text, with the words' initial vectors"}
+    )
+    embedding_dim: int = field(default=300, metadata={"help": "numbers that a word's vector has"})
+
+
+@register_task("imdb_sentiment", dataclass=ImdbSentimentConfig)
+class ImdbSentimentTask(SequenceTask):
+    """The classes are the labels of ``label/dict.txt``, in its order. Only training reads ``--embedding-path``."""
+
+    predicts = "classes"
+
+    def __init__(self, cfg: ImdbSentimentConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
+        check_positive({"--sequence-length": cfg.sequence_length, "--embedding-dim": cfg.embedding_dim})
+        check_choice("--keep", cfg.keep, ("start", "end"))
+        check_choice("--pad-side", cfg.pad_side, ("left", "right"))
+        check_choice("--padding", cfg.padding, ("data", "masked"))
+        self.folder = Path(cfg.data_dir)
+        dictionaries = [self.folder / name / "dict.txt" for name in ("input0", "label")]
+        if cfg.data_dir == "" or not all(path.is_file() for path in dictionaries):
+            elsewhere = "; where it is now: from_pretrained(..., data_dir=DIR)" if self.from_checkpoint else ""
+            raise ValueError(
+                "--data-dir: expected a folder with input0/dict.txt and label/dict.txt, as skiprnn-prepare imdb makes, "
+                f"got {cfg.data_dir!r}{elsewhere}"
+            )
+        self.source_dictionary, self.labels = map(load_dictionary, dictionaries)
+        self.class_names = [self.labels[symbol] for symbol in find_classes(self.labels)]
+        if len(self.class_names) < 2:
+            raise ValueError(f"{dictionaries[1]}: expected at least two labels, got {self.class_names}")
+        self.input_size = cfg.embedding_dim
+        self.output_size = len(self.class_names)
+        self.fit = Fit(cfg.sequence_length, cfg.keep, cfg.pad_side, cfg.padding, self.source_dictionary.pad())
+
+    def load_dataset(self, split, combine=False, **kwargs):
+        texts = load_items(self.folder / "input0" / split, self.source_dictionary)
+        labels = load_labels(self.folder / "label" / split, self.labels)
+        if len(labels) != len(texts.lengths):
+            raise ValueError(
+                f"--data-dir: expected a label for each text of the split {split!r}, got {len(texts.lengths)} texts "
+                f"and {len(labels)} labels"
+            )
+        key = split_key(split, self.cfg.seed)
+        self.datasets[split] = TextDataset(texts, labels, self.fit, key, fixed=split != "train")
+
+    def build_embedding(self) -> nn.Embedding:
+        """Vectors of ``--embedding-path``, else U(-0.25, 0.25); 0 for the pad word. All are trained."""
+        words = self.source_dictionary
+        embedding = nn.Embedding(len(words), self.input_size)
+        nn.init.uniform_(embedding.weight, -INITIAL_RANGE, INITIAL_RANGE)
+        nn.init.zeros_(embedding.weight[words.pad()])
+        if self.cfg.embedding_path and not self.from_checkpoint:
+            vectors = load_word_vectors(self.cfg.embedding_path, words.symbols[words.nspecial :], self.input_size)
+            for word, vector in vectors.items():
+                embedding.weight.data[words.index(word)] = torch.from_numpy(vector)
+            logger.info(f"{len(vectors):,} of {len(words):,} words have a vector in {self.cfg.embedding_path}")
+        return embedding
+
+    def encode(self, raw: str) -> np.ndarray:
+        """The words of a text, made as those of the data set were, as the model reads them, int64 [T]."""
+        if not isinstance(raw, str):
+            raise ValueError(f"expected a text (str), got {type(raw).__name__}")
+        words = np.array([self.source_dictionary.index(word) for word in self.tokenize(raw)], dtype=np.int64)
+        return self.fit(words)
+
+    @cached_property
+    def tokenize(self) -> Tokenizer:
+        """As ``skiprnn-prepare`` did it; of a folder that fairseq-preprocess filled, what stands between spaces."""
+        return load_tokenizer(self.folder) if (self.folder / RECORD).exists() else str.split

@@ -1,0 +1,92 @@
+"""A folder that is there whole or not at all, whatever became of the processes that made it before."""
+
+import os
+import subprocess
+
+import pytest
+
+from skiprnn_plugin.cli.command import UserError
+from skiprnn_plugin.cli.new_folder import new_folder
+
+RECORD = "record.json"
+
+
+def make(dest, content="new", overwrite=False):
+    with new_folder(dest, overwrite, RECORD) as folder:
+        (folder / RECORD).write_text(content)
+        assert folder.parent == dest.parent
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def ended():
+    """The id of a process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_replaces_only_when_told(tmp_path):
+    make(tmp_path / "dest", "old")
+    with pytest.raises(UserError, match="dest: is there already; --overwrite"):
+        make(tmp_path / "dest")
+    assert (tmp_path / "dest" / RECORD).read_text() == "old"
+    make(tmp_path / "dest", overwrite=True)
+    assert (tmp_path / "dest" / RECORD).read_text() == "new" and names(tmp_path) == ["dest"]
+
+
+def test_replaces_nothing_of_somebody_elses(tmp_path):
+    (tmp_path / "dest").mkdir()
+    with pytest.raises(UserError, match="holds no record.json"):
+        make(tmp_path / "dest", overwrite=True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="holds no record.json"):
+        make(tmp_path / "file", overwrite=True)
+    with pytest.raises(UserError, match=f"there is no folder {tmp_path}/nowhere"):
+        make(tmp_path / "nowhere" / "dest")
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("before", [[], ["dest"]])
+def test_leaves_what_was_there_when_it_fails(tmp_path, before, error):
+    for name in before:
+        make(tmp_path / name, "old")
+    with pytest.raises(UserError if error is OSError else error):
+        with new_folder(tmp_path / "dest", True, RECORD) as folder:
+            (folder / RECORD).write_text("new")
+            raise error("broken")
+    assert names(tmp_path) == before
+    assert all((tmp_path / name / RECORD).read_text() == "old" for name in before)
+
+
+def test_puts_back_what_it_can_not_replace(tmp_path, monkeypatch):
+    make(tmp_path / "dest", "old")
+    rename = os.rename
+
+    def full(source, target):
+        if str(source).endswith(".part"):
+            raise OSError("disk full")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(UserError, match=r"dest: can't be written \(OSError: disk full\)"):
+        make(tmp_path / "dest", overwrite=True)
+    assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"
+
+
+def test_tidies_up_after_killed_processes(tmp_path, ended):
+    others = [f".dest.{os.getppid()}.part", f".other.{ended}.part", ".dest.part", ".dest.x.part"]
+    for name in [f".dest.{ended}.part", *others]:
+        make(tmp_path / name)
+    make(tmp_path / "dest")
+    assert names(tmp_path) == sorted([*others, "dest"])
+
+
+def test_a_process_killed_while_it_replaced(tmp_path, ended):
+    make(tmp_path / f".dest.{ended}.old", "old")
+    with pytest.raises(UserError, match="is there already"):
+        make(tmp_path / "dest")
+    assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"

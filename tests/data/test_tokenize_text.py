@@ -1,0 +1,82 @@
+"""Words by the rule, pieces by a model, and the tokenizer of a prepared folder."""
+
+import json
+import sys
+
+import pytest
+
+from skiprnn_plugin.data.tokenize_text import (
+    load_tokenizer,
+    sentencepiece_tokenizer,
+    tokenize_words,
+    train_sentencepiece,
+)
+
+SENTENCES = ["a good film, a good plot.", "a bad film!<br />a bad plot!"]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("A GOOD film.", ["a", "good", "film", "."]),
+        ("What?! No...", ["what", "?", "!", "no", ".", ".", "."]),
+        ("I don't like O'Hara's 'film'", ["i", "don't", "like", "o'hara's", "film"]),
+        ("don\u2019t it\u00b4s rock'n'roll", ["don't", "it's", "rock'n'roll"]),
+        ("good.<br /><br />Bad<BR>end", ["good", ".", "bad", "end"]),
+        ('sci-fi, (10/10) snake_case; "x"', ["sci", "fi", "10", "10", "snake", "case", "x"]),
+        ("Cliche\u0301 \u00dcber", ["clich\u00e9", "\u00fcber"]),
+        (" ,\n", []),
+    ],
+)
+def test_words(text, words):
+    assert tokenize_words(text) == words
+
+
+def test_pieces():
+    model = train_sentencepiece(SENTENCES, 24)
+    assert train_sentencepiece(iter(SENTENCES), 24) == model
+    tokenize = sentencepiece_tokenizer(model)
+    for sentence in SENTENCES:
+        assert "".join(tokenize(sentence)).replace("\u2581", " ").strip() == sentence.replace("<br />", " ")
+    assert tokenize("a \u00e9")[-1] == "<unk>"
+
+
+@pytest.mark.parametrize("size", [1, 8000, 2**40])
+def test_pieces_that_can_not_be_made(size):
+    with pytest.raises(ValueError, match=f"^vocab_size {size}: no such model can be made of this text \\(.+\\)$"):
+        train_sentencepiece(SENTENCES, size)
+
+
+def test_an_interruption_while_pieces_are_made():
+    def texts():
+        yield from SENTENCES
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_sentencepiece(texts(), 24)
+
+
+def test_tokenizer_of_a_folder(tmp_path):
+    record = tmp_path / "prepare.json"
+    record.write_text(json.dumps({"bpe": "none"}))
+    assert load_tokenizer(tmp_path) is tokenize_words
+    record.write_text(json.dumps({"bpe": "sentencepiece"}))
+    model = train_sentencepiece(SENTENCES, 24)
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(model)
+    assert load_tokenizer(tmp_path)("a bad film") == sentencepiece_tokenizer(model)("a bad film")
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"hello")
+    with pytest.raises(ValueError, match="sentencepiece.bpe.model: not a sentencepiece model"):
+        load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"bpe": "gpt2"}'])
+def test_a_folder_of_something_else(tmp_path, content):
+    (tmp_path / "prepare.json").write_text(content)
+    with pytest.raises(ValueError, match="prepare.json: not a record of skiprnn-prepare"):
+        load_tokenizer(tmp_path)
+
+
+def test_without_sentencepiece(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(ImportError, match=r"pip install 'skiprnn-plugin\[text\]'"):
+        train_sentencepiece(SENTENCES, 24)

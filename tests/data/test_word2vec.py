@@ -1,0 +1,94 @@
+"""Word vectors from files of word2vec's, whole and damaged."""
+
+import gzip
+import random
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.data.word2vec import load_word_vectors
+
+from ..tiny_texts import damaged
+
+WORDS = ["the", "film", "naïve", "don't", "</s>"]
+VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 7)).astype(np.float32)
+HEADER = b"5 7\n"
+# With and without a line's end behind a vector: both are about
+BINARY = HEADER + b"".join(word.encode() + b" " + vector.tobytes() for word, vector in zip(WORDS, VECTORS))
+BINARY_LINES = HEADER + b"".join(w.encode() + b" " + vector.tobytes() + b"\n" for w, vector in zip(WORDS, VECTORS))
+TEXT = HEADER + "".join(f"{word} {' '.join(map(repr, map(float, v)))}\n" for word, v in zip(WORDS, VECTORS)).encode()
+FORMATS = {"binary": BINARY, "binary lines": BINARY_LINES, "text": TEXT}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "vectors.bin"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_all_formats(tmp_path, name, suffix):
+    path = tmp_path / f"vectors{suffix}"
+    path.write_bytes(gzip.compress(FORMATS[name]) if suffix else FORMATS[name])
+    found = load_word_vectors(str(path), ["naïve", "movie", "the", "don't"], 7)
+    assert list(found) == ["naïve", "the", "don't"]
+    for word, vector in found.items():
+        np.testing.assert_array_equal(vector, VECTORS[WORDS.index(word)])
+        assert vector.base is None and vector.dtype == np.float32  # no view that would keep the whole file's alive
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "can't be read as word2vec's vectors .*its first line is not two numbers"),
+        (TEXT[len(HEADER) :], "can't be read as word2vec's vectors .*its first line is not two numbers"),  # GloVe's
+        (b"5 300" + BINARY[3:], r"expected vectors of 7 numbers \(--embedding-dim\), got 300"),
+        (BINARY[:-1], "expected 5 vectors|unexpected end of input"),
+        (b"99999999999 7\n" + BINARY[4:], "expected 99999999999 vectors, as its first line says, got a file too short"),
+        (b"6 7\n" + TEXT[4:], "can't be read as word2vec's vectors .*unexpected end of input"),
+        (TEXT.replace(b" 0.12573", b" nan ", 1), "can't be read as word2vec's vectors"),
+        (
+            re.sub(rb" -?0.\d+", b" nan", TEXT, count=1),
+            "expected numbers of at most 1000, the vector of 'the' has others",
+        ),
+        (
+            re.sub(rb" -?0.\d+", b" 1e9", TEXT, count=1),
+            "expected numbers of at most 1000, the vector of 'the' has others",
+        ),
+        (gzip.compress(BINARY), "can't be read as word2vec's vectors"),
+    ],
+    ids=["empty", "no header", "size", "cut off", "count", "count, text", "one more", "nan", "large", "compressed"],
+)
+def test_errors_name_the_file(path, content, message):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        load_word_vectors(str(path), WORDS, 7)
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)
+
+
+def test_no_file_and_no_gensim(path, monkeypatch):
+    with pytest.raises(ValueError, match="vectors.bin: no such file"):
+        load_word_vectors(str(path), WORDS, 7)
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(ImportError, match="vectors.bin: reading word vectors needs gensim .*skiprnn-plugin"):
+        load_word_vectors(str(path), WORDS, 7)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files(tmp_path, name):
+    """Vectors that training can start from, or one error that names the file; 100 files."""
+    outcomes = set()
+    for seed in range(100):
+        path = tmp_path / f"vectors{seed}"
+        path.write_bytes(damaged(FORMATS[name], random.Random(seed)))
+        try:
+            found = load_word_vectors(str(path), WORDS, 7)
+        except ValueError as error:
+            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+            outcomes.add("error")
+        else:
+            assert all(vector.shape == (7,) and np.abs(vector).max() <= 1000 for vector in found.values())
+            outcomes.add("vectors")
+    assert outcomes == {"error", "vectors"}
