@@ -12,11 +12,14 @@
 # out for validation), JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs) can be
 # set in the environment.
 # Each run is validated and saved after every epoch. The table is of the test images, by each run's checkpoint of the
-# best validation accuracy (the paper reports after 600 epochs). Started again, it leaves finished runs alone and goes on
-# with the others from their last checkpoint.
-# TIME
+# best validation accuracy (the paper reports after 600 epochs); beside it, validation accuracy over the epochs goes to
+# runs/mnist/accuracy.png, and which pixels of a few digits a run used to its samples.png. Started again, the recipe
+# leaves finished runs alone and goes on with the others from their last checkpoint.
+# On one core an update takes 0.33 s (GRU) or 0.45 s (LSTM) while all pixels are used, a run thus 12 or 16 hours at most.
 #
-# --quick trains Skip GRU, lambda=1e-4, with one seed, for QUICK
+# --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720 updates
+# (MAX_UPDATE) of 64 images, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per row. Expect accuracy
+# 0.979 on the test images with 16.7 of the 28 rows, in a minute (33 seconds of CPU time).
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -63,7 +66,10 @@ else
     start mnist mnist "" "${rows[@]}"
 fi
 finish
-report mnist --checkpoint best
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --num-sequences 12 --output "$run/samples.png"
 done
+if ! $quick; then
+    skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/mnist/accuracy.png" >&2
+fi
+report mnist --checkpoint best
