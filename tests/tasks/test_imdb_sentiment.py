@@ -72,9 +72,13 @@ print([hub.task.class_names[row.argmax()] for row in hub.model(torch.tensor(enco
     assert process.stdout.splitlines() == expected, process.stderr
 
 
-def test_a_checkpoint_says_if_its_data_has_moved(data, tmp_path):
+def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
     moved = shutil.copytree(data, tmp_path / "data")
     train(moved, tmp_path / "run", "--max-update", 1)
+    changed = moved / "input0/dict.txt"
+    changed.write_text("".join(reversed(changed.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
+        from_pretrained(tmp_path / "run")
     shutil.rmtree(moved)
     with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
