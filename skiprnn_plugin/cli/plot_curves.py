@@ -19,6 +19,7 @@ OVER = {"updates": "num_updates", "epochs": "epoch"}
 LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
 MARKERS = ("", "o", "s", "^")  # once all colours are taken, a few along the line
 FEW = 3  # validations that make a line hard to see
+LEGEND = 140  # letters in a line of the legend
 
 
 class Curve(NamedTuple):
@@ -110,7 +111,9 @@ def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
     axes.grid(color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    longest = max(len(curve.label) for curve in curves)
+    columns = max(min(LEGEND // (longest + 8), 4), 1)  # a key takes the place of 8 letters
+    figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
     return figure
 
 

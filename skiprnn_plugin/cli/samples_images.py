@@ -50,8 +50,8 @@ def draw(images: Images):
     from matplotlib.patches import Patch
 
     rows = math.ceil(len(images.pixels) / PER_ROW)
-    figure = new_figure(height=2.65 * rows + 0.3)
-    panels = figure.subplots(rows, PER_ROW, squeeze=False).flat
+    figure = new_figure(height=2.65 * rows + 0.45)
+    panels = figure.subplots(rows, PER_ROW, squeeze=False).flatten()
     for panel in panels:
         panel.set_axis_off()
     for panel, image, title in zip(panels, colour(images), images.titles):

@@ -10,8 +10,9 @@ from .checkpoint import Loaded
 from .figures import DPI, WIDTH, new_figure
 from .samples import Read
 
-COLUMNS = 118  # letters in a line of a picture
-MARGIN, LINE, GAP = 0.12, 0.19, 0.16  # inches: around the picture, of a line, between texts
+# Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
+LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16
+COLUMNS = int((WIDTH - 2 * MARGIN) / LETTER)  # letters in a line
 STYLES = {
     "used": {"color": "black", "bbox": {"facecolor": "#f9cfca", "edgecolor": "none", "pad": 1.2}},
     "skipped": {"color": "0.58"},
@@ -53,9 +54,9 @@ def make(loaded: Loaded, read: Read) -> List[Text]:
     texts = []
     for index, length in enumerate(read.lengths):
         numbers, used = read.x[index, :length], read.used[index, :length]
-        best = probabilities[index].argmax()
+        best, probability = probabilities[index].argmax(), probabilities[index].max()
         title = (
-            f"{names[read.target[index]]}, predicted {names[best]} (probability {probabilities[index, best]:.3f}), "
+            f"label {names[read.target[index]]}, predicted {names[best]} (probability {probability:.3f}), "
             f"used {used.sum()} of {length}"
         )
         texts.append(Text(title, list(_words(dictionary, numbers, used))))
@@ -92,9 +93,9 @@ def draw(texts: List[Text]):
     size = _font_size(figure)
 
     def write(text: str, column: int, top: float, **style):
-        left = MARGIN + column * (WIDTH - 2 * MARGIN) / COLUMNS
-        # a dollar sign begins a formula otherwise
-        figure.text(left / WIDTH, 1 - top / height, text.replace("$", r"\$"), va="baseline", **style)
+        # A dollar sign begins a formula otherwise
+        text = text.replace("$", r"\$")
+        figure.text((MARGIN + column * LETTER) / WIDTH, 1 - top / height, text, va="baseline", **style)
 
     top = MARGIN + 0.7 * LINE
     for kind, column in (("used", COLUMNS - 13), ("skipped", COLUMNS - 7)):
@@ -129,8 +130,8 @@ def wrap(words: List[Tuple[str, str]]) -> List[List[Tuple[int, str, str]]]:
 
 
 def _font_size(figure) -> float:
-    """That at which ``COLUMNS`` letters fill the width."""
-    probe = figure.text(0, 0, "m" * COLUMNS, family="monospace", fontsize=10)
-    width = probe.get_window_extent().width / DPI
+    """That at which a letter is ``LETTER`` wide."""
+    probe = figure.text(0, 0, 10 * "m", family="monospace", fontsize=100)
+    width = probe.get_window_extent().width / 10 / DPI
     probe.remove()
-    return 10 * (WIDTH - 2 * MARGIN) / width
+    return 100 * LETTER / width

@@ -1,0 +1,151 @@
+"""``skiprnn-plot curves``: what is read of logs, the figure, the table that it prints, and what can't be drawn."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from skiprnn_plugin.cli.logs import read_history
+from skiprnn_plugin.cli.plot import main
+
+
+def validation(updates, split="valid", epoch=None, **metrics):
+    """A line as fairseq logs it."""
+    numbers = {"loss": 1, "num_updates": updates, **metrics}
+    logged = {f"{split}_{name}": str(value) for name, value in numbers.items()}
+    return json.dumps({"epoch": epoch or updates // 100, **logged})
+
+
+@pytest.fixture
+def log(tiny, tmp_path):
+    """``log(name, lines, (old, new)...)``: a log with these lines, and options that differ from those of a run."""
+
+    def write(name, lines, *changes):
+        (config,) = [line for line in tiny["seed1"].log.read_text().splitlines() if "{'_name'" in line]
+        for old, new in changes:
+            assert old in config
+            config = config.replace(old, new)
+        path = tmp_path / f"{name}.log"
+        path.write_text("\n".join([config, *lines]) + "\n")
+        return path
+
+    return write
+
+
+SEED2 = ("'seed': 1", "'seed': 2")
+LAMBDA = ("'cost_per_sample': 1e-05", "'cost_per_sample': 0.0001")
+
+
+@pytest.fixture
+def plot(prints, tmp_path, figures):
+    """Points of each curve and its shade (lowest and highest), by its name in the legend; and the printed table."""
+
+    def call(*arguments):
+        printed = prints(main, "curves", *arguments, "--output", tmp_path / "curves.png")
+        (axes,) = figures[-1].axes
+        shades = [collection.get_paths()[0].vertices for collection in axes.collections]
+        lines = {line.get_label(): list(zip(*map(list, line.get_data()))) for line in axes.lines}
+        return lines, shades, [[c.strip() for c in row.split("|")[1:-1]] for row in printed.splitlines()], axes
+
+    return call
+
+
+def test_mean_and_range_of_seeds(plot, log, tmp_path):
+    lines, (shade,), rows, axes = plot(
+        log("a1", [validation(100, accuracy=0.5), validation(200, accuracy=0.75)]),
+        log("b", [validation(100, accuracy=0.25)], LAMBDA),
+        log("a2", [validation(100, accuracy=1), validation(200, accuracy=0.25)], SEED2),
+    )
+    assert lines == {"Skip GRU, λ=1e-5": [(100, 0.75), (200, 0.5)], "Skip GRU, λ=1e-4": [(100, 0.25)]}
+    assert {tuple(corner) for corner in shade} >= {(100, 0.5), (100, 1), (200, 0.25), (200, 0.75)}
+    assert rows == [
+        ["model", "updates", "accuracy", "runs"],
+        ["---"] * 4,
+        ["Skip GRU, λ=1e-5", "200", "0.5", "2"],
+        ["Skip GRU, λ=1e-4", "100", "0.25", "1"],
+    ]
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("updates", "accuracy", "linear")
+    assert axes.get_title(loc="left") == "adding, split valid; mean and range of 1 or 2 runs"
+    (legend,) = axes.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(lines)
+    assert imread(tmp_path / "curves.png").shape[:2] == (450, 900)
+
+
+def test_a_resumed_run(log):
+    """It begins again before the place that it had come to; what it had logged from there on is gone."""
+    config = log("run", []).read_text()
+    killed = validation(400, mse=4)[:50]
+    parts = [validation(n, mse=1) for n in (100, 200, 300)] + [
+        killed,
+        config,
+        validation(200, mse=2),
+        validation(300, mse=3),
+    ]
+    history = read_history(log("run", parts), "valid")
+    assert [(each["num_updates"], each["mse"]) for each in history.validations] == [(100, 1), (200, 2), (300, 3)]
+    # The same from the start, with another interval
+    history = read_history(log("run", [*parts, config, validation(50, mse=9)]), "valid")
+    assert [(each["num_updates"], each["mse"]) for each in history.validations] == [(50, 9)]
+
+
+def test_over_epochs(plot, log):
+    """Of several validations in an epoch the last one counts."""
+    lines, _, rows, axes = plot(
+        log("run", [validation(n, epoch=e, mse=0.1 * n) for n, e in ((10, 1), (20, 1), (30, 2))]), "--over", "epochs"
+    )
+    assert lines == {"Skip GRU, λ=1e-5": [(1, 2), (2, 3)]}
+    assert rows[2] == ["Skip GRU, λ=1e-5", "2", "3", "1"] and axes.get_xlabel() == "epochs"
+    assert axes.get_yscale() == "log" and axes.get_ylabel() == "mean squared error"
+
+
+@pytest.mark.parametrize("split", ["valid", "train"])
+def test_another_metric_and_split(plot, log, split):
+    run = log("run", [validation(100, each, update_fraction=f) for each, f in (("valid", 0.5), ("train", 0.75))])
+    lines, _, _, axes = plot(run, "--metric", "update_fraction", "--split", split)
+    assert lines == {"Skip GRU, λ=1e-5": [(100, {"valid": 0.5, "train": 0.75}[split])]}
+    assert axes.get_title(loc="left") == f"adding, split {split}"
+
+
+def test_repetitions_as_far_as_all_of_them_go(plot, fails, log):
+    long = log("long", [validation(n, mse=1) for n in (100, 200, 300)])
+    lines, _, rows, _ = plot(long, log("short", [validation(200, mse=3)], SEED2))
+    assert lines == {"Skip GRU, λ=1e-5": [(200, 2)]} and rows[2][1] == "200"
+    other = log("other", [validation(150, mse=3)], SEED2)
+    message = fails(main, "curves", long, other)
+    assert f"{other}: expected a validation at the same num_updates as in {long}, which it repeats" in message
+
+
+def test_what_diverged_leaves_a_gap(plot, log):
+    lines, *_ = plot(log("run", [validation(100, mse=1), validation(200, mse="nan")]))
+    assert np.isnan(lines["Skip GRU, λ=1e-5"][1][1])
+
+
+def test_a_real_log(plot, tiny, tmp_path):
+    run = tiny["seed1"]
+    (tmp_path / "train.log").write_text(run.log.read_text())
+    for given in (run.log, tmp_path, run.save_dir):
+        lines, *_ = plot(given)
+        assert lines == {"Skip GRU, λ=1e-5": [(run.logged["num_updates"], run.logged["mse"])]}
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: epoch, loss, mse"),
+        (["--split", "test"], "run.log: no validation of split 'test'"),
+        (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
+        (["{checkpoint}"], "checkpoint_last.pt: expected a log of fairseq-train, or a save-dir that holds one"),
+        (["{folder}/run.log"], "run.log: given twice"),
+        (["{folder}/none"], "none: no such file or folder"),
+        (["{wave}"], "train.log: expected a run of task adding, as "),
+        (["{folder}/damaged.log"], "damaged.log: a damaged log (ValueError in a validation)"),
+    ],
+)
+def test_names_what_is_wrong(fails, log, tiny, tiny_frequency, tmp_path, options, named):
+    path = log("run", [validation(100, mse=1)])
+    log("damaged", [validation(100, mse="much"), validation(200, mse=1)], SEED2)
+    places = {"folder": tmp_path, "checkpoint": tiny["seed1"].checkpoint, "wave": tiny_frequency["1"].log}
+    options = [option.format(**places) for option in options]
+    assert named in fails(main, "curves", "--output", tmp_path / "curves.png", path, *options)
+    assert not (tmp_path / "curves.png").exists()
