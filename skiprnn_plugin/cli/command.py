@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 import warnings
 from typing import Callable, Optional, Sequence
@@ -26,7 +27,10 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
         print(f"{name}: interrupted", file=sys.stderr)
         return 130  # as shells count it: 128 + SIGINT
     if result is not None:
-        print(result)
+        try:
+            print(result, flush=True)
+        except BrokenPipeError:  # head and less read no more than they want
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

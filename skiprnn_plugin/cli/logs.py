@@ -98,10 +98,10 @@ def read_history(path: Path, split: str) -> History:
     validations: List[Dict[str, float]] = []
     try:
         for line in log.validations:
-            numbers = {**log.numbers(line), "epoch": json.loads(line)["epoch"]}
-            while validations and validations[-1]["num_updates"] >= numbers["num_updates"]:
+            metrics = log.numbers(line)
+            while validations and validations[-1]["num_updates"] >= metrics["num_updates"]:
                 validations.pop()
-            validations.append(numbers)
+            validations.append({**metrics, "epoch": json.loads(line)["epoch"]})
     except (ValueError, KeyError) as error:
         raise UserError(f"{path}: a damaged log ({type(error).__name__} in a validation)") from error
-    return History(path, log.options, validations[-1], None, validations)
+    return History(path, log.options, metrics, None, validations)

@@ -78,7 +78,10 @@ def run(args: argparse.Namespace) -> str:
 
 
 def count_skips(loaded: Loaded) -> CountedRun:
-    """Run the whole held-out split through the model; of a bidirectional one both directions count."""
+    """Run the whole held-out split through the model; of a bidirectional one both directions count.
+
+    Steps before a sequence's first update and after its last are not between two, and don't count.
+    """
     counts, sequences = np.zeros(0, dtype=int), 0
     for sample in iterate_batches(loaded):
         _, used = predict(loaded, sample)
@@ -104,7 +107,7 @@ def _pool(label: str, runs: Sequence[CountedRun]) -> Skips:
 
 
 def draw(skips: Sequence[Skips], title: str):
-    """A matplotlib figure: a histogram for each, in skips per sequence."""
+    """A matplotlib figure: a histogram for each, as an average sequence has it."""
     figure = new_figure(height=4.0)
     axes = figure.subplots()
     for index, each in enumerate(skips):

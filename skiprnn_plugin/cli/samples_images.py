@@ -50,7 +50,8 @@ def draw(images: Images):
     from matplotlib.patches import Patch
 
     rows = math.ceil(len(images.pixels) / PER_ROW)
-    figure = new_figure(height=2.65 * rows + 0.45)
+    figure = new_figure(height=2.67 * rows + 0.3)
+    figure.get_layout_engine().set(h_pad=0.08)
     panels = figure.subplots(rows, PER_ROW, squeeze=False).flatten()
     for panel in panels:
         panel.set_axis_off()

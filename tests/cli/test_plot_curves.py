@@ -132,7 +132,7 @@ def test_a_real_log(plot, tiny, tmp_path):
 @pytest.mark.parametrize(
     "options, named",
     [
-        (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: epoch, loss, mse"),
+        (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: loss, mse"),
         (["--split", "test"], "run.log: no validation of split 'test'"),
         (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
         (["{checkpoint}"], "checkpoint_last.pt: expected a log of fairseq-train, or a save-dir that holds one"),

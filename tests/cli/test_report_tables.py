@@ -1,6 +1,7 @@
 """``skiprnn-report`` over several tables, and where tables differ: in split, in kind of spread, in what is cited."""
 
 import json
+import sys
 
 import pytest
 
@@ -8,6 +9,7 @@ from skiprnn_plugin.cli.report import Group, as_json, as_markdown, main
 from skiprnn_plugin.cli.runs import Run
 from skiprnn_plugin.cli.tables import TABLES
 
+from .. import command_line
 from .test_report import cells, report_json
 
 
@@ -66,6 +68,12 @@ def test_every_table(prints, tiny):
     assert [(group["row"], group["paper"]) for group in groups if group["table"] == "ucf101"][-1] == (
         "cited-two-stream-i3d", {"accuracy": "0.934"}
     )  # fmt: skip
+
+
+def test_a_reader_that_has_seen_enough():
+    command = f"set -o pipefail; {sys.executable} -m skiprnn_plugin.cli.report | true"
+    process = command_line.run("bash", "-c", command, PYTHONPATH=command_line.ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_one_table_without_runs(prints):
