@@ -14,8 +14,15 @@
 # default: runs) can be set in the environment.
 # Each run is validated and saved after every epoch, and ends when the accuracy on the validation reviews, 15% of those
 # for training, has not risen for 10 epochs. The table is of the test reviews, by the checkpoint of the best validation
-# accuracy. Started again, it leaves finished runs alone and goes on with the others from their last checkpoint. A run's
-# two checkpoints take 210 MB.
+# accuracy; which words of a few reviews a run used goes to its samples.html. Started again, the recipe leaves finished
+# runs alone and goes on with the others from their last checkpoint. A run's two checkpoints take 210 MB.
+# On one core an update at 200 words takes 0.42 s (GRU) or 0.51 s (LSTM), of which the embedding's share, its update by
+# Adam above all, is 0.08 s; a run thus 30 or 36 minutes at most, at 400 words twice as long.
+# PADDING
+#
+# --quick trains Skip LSTM, lambda=1e-3, at 200 words, with one seed, for 4 epochs: 336 updates (MAX_UPDATE) with a
+# learning rate that falls from 1e-3 to 0. Expect accuracy 0.811 on the test reviews with 69 of the 200 words, without
+# WORD2VEC, in 3 minutes of CPU time.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -89,11 +96,9 @@ for length in "${lengths[@]}"; do
     start "imdb-$length" "$folder-$length" "$length words, " "${rows[@]}"
 done
 finish
+for run in "${runs[@]}"; do
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.html"
+done
 for length in "${lengths[@]}"; do
     report "imdb-$length" --checkpoint best
 done
-if $quick; then
-    for run in "${runs[@]}"; do
-        skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.html"
-    done
-fi

@@ -60,12 +60,11 @@ def test_trains_validates_and_predicts_in_a_fresh_process(data, vectors, tmp_pat
     (test,) = validate(tmp_path / "run", "--valid-subset", "test", "--data-dir", moved)["test"]
     assert test["test_accuracy"] == 1 and test["test_bsz"] == 21
     code = f"""
-import torch
 from skiprnn_plugin.hub import from_pretrained
-hub = from_pretrained({str(tmp_path / "run")!r}, data_dir="moved")
-encoded = [hub.task.encode(text) for text in ("A good, <br />GOOD h!", "Bad c")]
-print(*(" ".join(hub.task.source_dictionary[word] for word in words) for words in encoded), sep="\\n")
-print([hub.task.class_names[row.argmax()] for row in hub.model(torch.tensor(encoded)).prediction])
+hub, texts = from_pretrained({str(tmp_path / "run")!r}, data_dir="moved"), ["A good, <br />GOOD h!", "Bad c"]
+for text in texts:
+    print(*(hub.task.source_dictionary[word] for word in hub.task.encode(text)))
+print([hub.task.class_names[row.argmax()] for row in hub.predict(texts)])
 """
     process = command_line.run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
     expected = [7 * "<pad> " + "a good good h <unk>", 10 * "<pad> " + "bad c", "['pos', 'neg']"]
