@@ -20,7 +20,7 @@ VERSION = next(
     if line.startswith("__version__")
 )
 PLOT = ["matplotlib>=3.5"]
-TEXT = ["sentencepiece>=0.1.97", "gensim>=4.3"]
+TEXT = ["sentencepiece>=0.2", "gensim>=4.3"]
 
 NATIVE = "skiprnn_plugin/ops/native"
 NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
@@ -154,6 +154,7 @@ setup(
             "skiprnn-prepare = skiprnn_plugin.cli.prepare:main",
             "skiprnn-report = skiprnn_plugin.cli.report:main",
             "skiprnn-plot = skiprnn_plugin.cli.plot:main",
+            "skiprnn-predict = skiprnn_plugin.cli.predict:main",
         ]
     },
     classifiers=[

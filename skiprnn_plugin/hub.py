@@ -1,8 +1,10 @@
 """Trained models in a program of one's own: ``from_pretrained`` and what it returns."""
 
 import argparse
+import itertools
+import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 import torch
@@ -15,13 +17,31 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from .cli.command import first_sentence
-from .tasks.sequence import drop_unknown_options
+from .tasks.sequence import SequenceTask, drop_unknown_options
 
-Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray]]]
+Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
+
+
+class Prediction(NamedTuple):
+    """What a model makes of a sequence of T steps.
+
+    Attributes:
+        values: class probabilities if the task predicts classes, else the model's numbers, float32 [output_size].
+        label: the likeliest class, by its name or else its number; None if the task does not predict classes.
+        used: where the model updated its state, bool [T]; of a bidirectional model [2, T], forward and backward, both
+            in the order of the input.
+        seconds: what the model took: for a batch, the time from its encoded sequences to their predictions over how
+            many they are.
+    """
+
+    values: np.ndarray
+    label: Optional[str]
+    used: np.ndarray
+    seconds: float
 
 
 class SkipRNNHub(nn.Module):
-    """A trained model that takes arrays.
+    """A trained model that takes arrays, or what else its task can ``encode``.
 
     Attributes:
         model: the fairseq model, in evaluation mode; move the hub as any module (``hub.to("cuda")``).
@@ -43,12 +63,18 @@ class SkipRNNHub(nn.Module):
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether the model reads words, by an embedding, and not numbers."""
+        return getattr(self.model, "embedding", None) is not None
+
     def predict(self, arrays: Sequences, batch_size: int = 256) -> np.ndarray:
         """Class probabilities, or the numbers themselves for regression, float32 [N, output_size].
 
         Args:
-            arrays: N sequences, [T, D] each with a T of its own, or one array [N, T, D]. One of no steps gets what the
-                model predicts from its initial state.
+            arrays: N sequences, each as :meth:`encode` takes it: arrays [T, D] with a T of their own, or whatever else
+                the task reads, such as texts or images; or one array of them all, [N, T, D]. One of no steps gets what
+                the model predicts from its initial state.
             batch_size: sequences that go through the model at once.
         """
         if self.task.predicts not in ("classes", "numbers"):
@@ -56,11 +82,8 @@ class SkipRNNHub(nn.Module):
                 f"task {self.cfg.task._name}: expected its attribute predicts to be 'classes' or 'numbers', "
                 f"got {self.task.predicts!r}"
             )
-        predictions = []
-        for output in self._run(arrays, batch_size):
-            values = output.prediction.float()
-            predictions.append(values.softmax(-1) if self.task.predicts == "classes" else values)
-        return torch.cat(predictions).cpu().numpy() if predictions else np.zeros((0, self.task.output_size), np.float32)
+        values = [prediction.values for prediction in self.run(self._encode_all(arrays), batch_size)]
+        return np.stack(values) if values else np.zeros((0, self.task.output_size), np.float32)
 
     def used_samples(self, arrays: Sequences, batch_size: int = 256) -> List[np.ndarray]:
         """Where the model updated its state: bool [T] for each sequence.
@@ -68,44 +91,96 @@ class SkipRNNHub(nn.Module):
         Of a bidirectional model bool [2, T], forward and backward, both in the order of the input. Arguments are those
         of :meth:`predict`.
         """
-        used = []
-        for output in self._run(arrays, batch_size):
-            directions = self.model.num_directions
-            updates = output.updates.unflatten(1, (directions, output.updates.shape[1] // directions)) > 0
-            lengths = (output.steps // directions).tolist()
-            rows = [row[:, :length].cpu().numpy() for row, length in zip(updates, lengths)]
-            used += rows if directions == 2 else [row[0] for row in rows]
-        return used
+        return [prediction.used for prediction in self.run(self._encode_all(arrays), batch_size)]
 
-    def _run(self, arrays: Sequences, batch_size: int):
-        """The model's outputs for each batch, in the order of the sequences."""
+    def run(self, encoded: Iterable[Tensor], batch_size: int = 256) -> Iterator[Prediction]:
+        """What the model makes of each sequence, one after the other: ``hub.run(map(hub.encode, texts))``.
+
+        Args:
+            encoded: what :meth:`encode` returned, taken as it is needed.
+            batch_size: as of :meth:`predict`.
+        """
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
-        sequences = self._check(arrays)
-        for start in range(0, len(sequences), batch_size):
-            batch = sequences[start : start + batch_size]
-            with torch.no_grad():
-                yield self.model(
-                    pad_sequence(batch, batch_first=True).to(self.device),
-                    torch.tensor([len(sequence) for sequence in batch], device=self.device),
-                    # so that models which draw make the same draws each time, however batches are cut
-                    torch.arange(start, start + len(batch), device=self.device),
-                )
+        encoded, start = iter(encoded), 0
+        while batch := list(itertools.islice(encoded, batch_size)):
+            yield from self._run_batch(batch, start)
+            start += len(batch)
 
-    def _check(self, arrays: Sequences) -> List[Tensor]:
-        width, weight = self.task.input_size, next(self.model.parameters())
-        if isinstance(arrays, (Tensor, np.ndarray)) and arrays.ndim != 3:
+    def encode(self, raw: Any) -> Tensor:
+        """A sequence as the model reads it: [T, D], or words' numbers, int64 [T].
+
+        Args:
+            raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
+                words, their numbers too.
+
+        Raises ValueError for what is no such sequence.
+        """
+        expected = "a text or words' numbers [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
+        is_encoded = self.reads_words and not isinstance(raw, str)
+        try:
+            tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
+        except (TypeError, RuntimeError) as error:  # of what is no array
+            raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
+        if self.reads_words:
+            if tensor.dim() != 1 or (len(tensor) and not _is_integer(tensor)):
+                raise ValueError(f"expected {expected}, integers, got {tensor.dtype} {tuple(tensor.shape)}")
+            return self._check_words(tensor.long())
+        if tensor.dim() != 2 or tensor.shape[1] != self.task.input_size:
+            raise ValueError(f"expected {expected}, got {tuple(tensor.shape)}")
+        return tensor.to(next(self.model.parameters()).dtype)
+
+    def _check_words(self, numbers: Tensor) -> Tensor:
+        known = self.model.embedding.num_embeddings
+        wrong = numbers[(numbers < 0) | (numbers >= known)]
+        if len(wrong):
+            raise ValueError(f"expected words' numbers from 0 to {known - 1}, got {wrong[0]}")
+        return numbers
+
+    def _encode_all(self, arrays: Sequences) -> Iterator[Tensor]:
+        """As :meth:`encode`; a ValueError names the argument and the sequence."""
+        if isinstance(arrays, str) or getattr(arrays, "ndim", 1) == 0:
+            raise ValueError(f"arrays: expected a list of sequences, got one {type(arrays).__name__}")
+        as_they_are = not self.reads_words and type(self.task).encode is SequenceTask.encode
+        if as_they_are and isinstance(arrays, (Tensor, np.ndarray)) and arrays.ndim != 3:
+            width = self.task.input_size
             raise ValueError(
                 f"arrays: expected a list of arrays [T, {width}] or one [N, T, {width}], got shape "
                 f"{tuple(arrays.shape)}"
             )
-        sequences = []
-        for index, array in enumerate(arrays):
-            tensor = torch.as_tensor(array)
-            if tensor.dim() != 2 or tensor.shape[1] != width:
-                raise ValueError(f"arrays[{index}]: expected shape [T, {width}], got {tuple(tensor.shape)}")
-            sequences.append(tensor.to(weight.dtype))
-        return sequences
+        for index, raw in enumerate(arrays):
+            try:
+                yield self.encode(raw)
+            except ValueError as error:
+                raise ValueError(f"arrays[{index}]: {error}") from error
+
+    def _run_batch(self, batch: List[Tensor], start: int) -> Iterator[Prediction]:
+        began = time.perf_counter()
+        with torch.no_grad():
+            output = self.model(
+                pad_sequence(batch, batch_first=True).to(self.device),
+                torch.tensor([len(sequence) for sequence in batch], device=self.device),
+                # so that models which draw make the same draws each time, however batches are cut
+                torch.arange(start, start + len(batch), device=self.device),
+            )
+        values = output.prediction.float()
+        values = (values.softmax(-1) if self.task.predicts == "classes" else values).cpu().numpy()
+        directions = getattr(self.model, "num_directions", 1)
+        updates = output.updates.unflatten(1, (directions, output.updates.shape[1] // directions)) > 0
+        lengths = (output.steps // directions).tolist()
+        used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
+        seconds = (time.perf_counter() - began) / len(batch)
+        for numbers, row in zip(values, used):
+            yield Prediction(numbers, self._label(numbers), row if directions == 2 else row[0], seconds)
+
+    def _label(self, values: np.ndarray) -> Optional[str]:
+        if self.task.predicts != "classes":
+            return None
+        return str((self.task.class_names or range(len(values)))[values.argmax()])
+
+
+def _is_integer(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def from_pretrained(

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from skiprnn_plugin.cli.checkpoint import import_user_dir
 from skiprnn_plugin.cli.plot import main as plot
+from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.hub import from_pretrained
 
 from . import command_line
@@ -83,6 +84,9 @@ def test_own_dataset(rotations, tmp_path, capsys):
     points = [np.load(rotations / "valid" / f"{index}.npy") for index in range(32)]
     labels = np.arange(32) % 2  # as they are drawn
     assert (hub.predict(points).argmax(1) == labels).mean() == valid["valid_accuracy"]
+    assert predict([str(tmp_path), str(rotations / "valid/0.npy"), "--user-dir", str(EXAMPLES / "own_dataset")]) == 0
+    expected = ("clockwise", "counterclockwise")[hub.predict(points[:1]).argmax()]
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"{expected}\t")
 
 
 def test_own_dataset_with_a_criterion_of_fairseqs(rotations, tmp_path):
@@ -120,6 +124,8 @@ def test_own_architecture(tmp_path, capsys):
     arguments = ["samples", tmp_path, "--user-dir", EXAMPLES / "own_architecture", "--output", tmp_path / "s.png"]
     assert plot([str(argument) for argument in arguments]) == 2
     assert "expected a model that decides at each of 20 steps, it decides at 5" in capsys.readouterr().err
+    hub = from_pretrained(tmp_path, user_dir=EXAMPLES / "own_architecture")
+    assert [len(used) for used in hub.used_samples([np.zeros((20, 1)), np.zeros((7, 1))])] == [5, 2]
 
 
 def test_own_defaults(example, tmp_path):

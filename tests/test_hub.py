@@ -1,5 +1,6 @@
 """Trained models in a program of one's own, and checkpoints of earlier versions."""
 
+import itertools
 import json
 import logging
 import shutil
@@ -16,6 +17,7 @@ from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 from .command_line import ROOT, run, train
 from .frozen import make
 from .frozen.make import FOLDER, RUNS, arrays
+from .own_tasks import make_checkpoint
 
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
 
@@ -95,6 +97,47 @@ def test_what_it_takes_and_gives():
     np.testing.assert_allclose(hub.predict([np.zeros((0, 1))]), initial.detach().numpy(), rtol=1e-5)
 
 
+def of_task(task, tmp_path):
+    make_checkpoint(FOLDER / "skip_lstm.pt", task, tmp_path / f"{task}.pt")
+    return from_pretrained(tmp_path / f"{task}.pt")
+
+
+def test_takes_texts_and_their_words_numbers(tmp_path):
+    hub = of_task("words", tmp_path)
+    vectors = hub.model.embedding.weight.detach()
+    expected = from_pretrained(FOLDER / "skip_lstm.pt").predict([vectors[[2, 3]], vectors[[1]], vectors[:0]])
+    texts = ["good film", "bad", ""]
+    for form in (texts, np.array(texts), [np.array([2, 3]), torch.tensor([1], dtype=torch.int32), []]):
+        np.testing.assert_array_equal(hub.predict(form), expected)
+        assert [len(used) for used in hub.used_samples(form)] == [2, 1, 0]
+
+
+def test_takes_what_the_task_encodes(tmp_path):
+    hub, images = of_task("images", tmp_path), np.random.default_rng(0).integers(256, size=(5, 3, 3), dtype=np.uint8)
+    expected = from_pretrained(FOLDER / "skip_lstm.pt").predict(images.reshape(5, 9, 1) / 255)
+    for form in (images, images.reshape(5, 9), list(images)):
+        np.testing.assert_array_equal(hub.predict(form), expected)
+
+
+@pytest.mark.parametrize("task, names", [("words", ("negative", "positive")), ("images", ("0", "1"))])
+def test_runs_once_for_all_that_it_says(tmp_path, task, names):
+    hub = of_task(task, tmp_path)
+    raw = {"words": ["good film", "bad", "film"], "images": np.arange(27, dtype=np.uint8).reshape(3, 3, 3)}[task]
+    got = list(hub.run(map(hub.encode, raw), batch_size=2))
+    np.testing.assert_allclose([each.values for each in got], hub.predict(raw), atol=1e-6)
+    assert [each.label for each in got] == [names[index] for index in hub.predict(raw).argmax(1)]
+    assert [each.used.tolist() for each in got] == [used.tolist() for used in hub.used_samples(raw)]
+    assert got[0].seconds == got[1].seconds > 0
+
+
+def test_runs_on_as_sequences_come():
+    hub = from_pretrained(FOLDER / "skip_gru.pt")
+    taken = itertools.count()
+    endless = (hub.encode(np.full((3, 2), next(taken))) for _ in itertools.repeat(None))
+    (first,) = itertools.islice(hub.run(endless, batch_size=2), 1)
+    assert next(taken) == 2 and first.label is None and first.values.shape == (1,)
+
+
 def test_stays_in_evaluation_mode(tmp_path):
     train(tmp_path, "--dropout", 0.5, "--max-update", 1)
     hub = from_pretrained(tmp_path).train()
@@ -125,6 +168,26 @@ def test_chooses_the_best_checkpoint_or_else_the_last(tmp_path):
 def test_wrong_shapes(given, message, method):
     with pytest.raises(ValueError, match=message):
         getattr(from_pretrained(FOLDER / "skip_gru.pt"), method)(given)
+
+
+@pytest.mark.parametrize(
+    "task, given, message",
+    [
+        ("words", "good film", r"arrays: expected a list of sequences, got one str"),
+        ("words", np.array(3), r"arrays: expected a list of sequences, got one ndarray"),
+        ("words", ["bad", [1, 4]], r"arrays\[1\]: expected words' numbers from 0 to 3, got 4"),
+        ("words", [[-1]], r"arrays\[0\]: expected words' numbers from 0 to 3, got -1"),
+        ("words", [[1.0]], r"arrays\[0\]: expected a text or words' numbers \[T\], integers, got torch.float32 \(1,\)"),
+        ("words", [[[1]]], r"arrays\[0\]: expected a text or words' numbers \[T\], integers, got torch.int64 \(1, 1\)"),
+        ("words", [None], r"arrays\[0\]: expected a text or words' numbers \[T\], got NoneType"),
+        ("images", np.zeros((2, 9)), r"arrays\[0\]: expected an image, uint8 \[3, 3\] or \[9\], got float64 \(9,\)"),
+        ("frequency_discrimination", ["good"], r"arrays\[0\]: expected shape \[T, 1\], got str"),
+    ],
+    ids=str,
+)
+def test_what_the_task_can_not_encode(tmp_path, task, given, message):
+    with pytest.raises(ValueError, match=message):
+        of_task(task, tmp_path).predict(given)
 
 
 def test_wrong_arguments(tmp_path):

@@ -24,8 +24,8 @@ def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
     Raises:
         UserError: ``dest`` is there and may not be replaced, or can't be written.
     """
-    dest = Path(os.path.abspath(dest))
-    part, old = (dest.with_name(f".{dest.name}.{os.getpid()}.{suffix}") for suffix in ("part", "old"))
+    dest = Path(os.path.abspath(dest))  # "." has a name too
+    part, old = (dest.parent / f".{dest.name}.{os.getpid()}.{suffix}" for suffix in ("part", "old"))
     try:
         _clear_leftovers(dest)
         _check(dest, overwrite, record)

@@ -17,7 +17,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Make a data set ready for fairseq.")
     subparsers = parser.add_subparsers(dest="data_set", metavar="DATA_SET", required=True)
     for name, module in DATA_SETS.items():
-        module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP.capitalize() + "."))
+        description = module.HELP[0].upper() + module.HELP[1:] + "."
+        module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=description))
     args = parser.parse_args(argv)
     return run_command(PROGRAM, DATA_SETS[args.data_set].run, args)
 

@@ -7,22 +7,34 @@ from typing import Any, Dict
 from .command import UserError
 from .new_folder import new_folder
 
-HELP = "the IMDB movie reviews (aclImdb), tokenised and binarized"
+HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
 VOCAB_SIZE = 8000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", type=Path, help="the folder aclImdb or its .tar.gz")
     parser.add_argument("dest", metavar="DEST", type=Path, help="the folder to make")
-    parser.add_argument("--bpe", choices=("none", "sentencepiece"), default="none", help="none: words (the default)")
-    parser.add_argument("--vocab-size", type=int, metavar="N", help=f"of sentencepiece (default: {VOCAB_SIZE})")
     parser.add_argument(
-        "--min-count", type=int, default=5, metavar="N", help="rarer training tokens are unknown (default: %(default)s)"
+        "--bpe", choices=("none", "sentencepiece"), default="none", help="tokens: words (none, the default) or pieces"
     )
     parser.add_argument(
-        "--valid-fraction", type=float, default=0.15, metavar="F", help="of the training reviews (default: %(default)s)"
+        "--vocab-size", type=int, metavar="N", help=f"sentencepiece's number of pieces (default: {VOCAB_SIZE})"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the choice of these (default: %(default)s)")
+    parser.add_argument(
+        "--min-count",
+        type=int,
+        default=5,
+        metavar="N",
+        help="tokens rarer in training become <unk> (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--valid-fraction",
+        type=float,
+        default=0.15,
+        metavar="F",
+        help="part of the training reviews held out for validation (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="draws these (default: %(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
 
 

@@ -107,9 +107,9 @@ def _in_archive(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
             raise ValueError(f"{source}: {member.name!r}: the path leads out of the archive")
         if not (member.isreg() or member.isdir()):
             raise ValueError(f"{source}: {member.name!r}: expected files and folders alone, no links or devices")
-        top, split, label, *file = (*path.parts, "", "", "")[: max(3, len(path.parts))]
-        if top == TOP and split in SPLITS and label in LABELS and file:
-            yield "/".join((split, label, *file)), content
+        top, split, label = path.parts[:3] if len(path.parts) > 3 else ("", "", "")
+        if top == TOP and split in SPLITS and label in LABELS:
+            yield "/".join(path.parts[1:]), content
 
 
 def _members(source: Path) -> Iterator[Tuple[tarfile.TarInfo, Optional[bytes]]]:

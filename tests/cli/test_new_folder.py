@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,8 @@ def test_replaces_nothing_of_somebody_elses(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="holds no record.json"):
         make(tmp_path / "file", overwrite=True)
+    with pytest.raises(UserError, match="/: is there already"):
+        make(Path("/"))
     with pytest.raises(UserError, match=f"there is no folder {tmp_path}/nowhere"):
         make(tmp_path / "nowhere" / "dest")
 

@@ -34,13 +34,13 @@ class LabelledFolderTask(SequenceTask):
     def __init__(self, cfg: LabelledFolderConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         train = read_labels(Path(cfg.data_dir) / "train")
-        self.classes = sorted({label for _, label in train})
+        self.class_names = sorted({label for _, label in train})
         self.input_size = np.load(train[0][0]).shape[1]
-        self.output_size = len(self.classes)
+        self.output_size = len(self.class_names)
 
     def load_dataset(self, split, **kwargs):
         items = read_labels(Path(self.cfg.data_dir) / split)
-        self.datasets[split] = LabelledFolder([(path, self.classes.index(label)) for path, label in items])
+        self.datasets[split] = LabelledFolder([(path, self.class_names.index(label)) for path, label in items])
 
 
 class LabelledFolder(FairseqDataset):

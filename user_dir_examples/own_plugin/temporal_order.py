@@ -19,11 +19,12 @@ class TemporalOrderConfig(SyntheticTaskConfig):
 
 @register_task("temporal_order", dataclass=TemporalOrderConfig)
 class TemporalOrderTask(SyntheticTask):
-    """Four classes: XX, XY, YX, YY."""
+    """Which of X and Y comes first and which second."""
 
     input_size = SYMBOLS
     output_size = 4
     predicts = "classes"
+    class_names = ("XX", "XY", "YX", "YY")
 
     def __init__(self, cfg: TemporalOrderConfig, **kwargs):
         super().__init__(cfg, **kwargs)

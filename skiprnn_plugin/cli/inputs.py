@@ -1,0 +1,156 @@
+"""A user's own sequences, as ``skiprnn-predict`` is given them: files, texts and the lines of standard input."""
+
+import contextlib
+import sys
+import textwrap
+from pathlib import Path
+from typing import Iterable, Iterator, NamedTuple, Sequence, Tuple
+
+import numpy as np
+from torch import Tensor
+
+from ..hub import SkipRNNHub
+from .command import UserError, first_sentence
+
+STANDARD_INPUT = "-"
+NAME_WIDTH = 60  # characters of a text that stand for it in the output
+
+
+class Input(NamedTuple):
+    """A sequence as a model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`), and what to call it."""
+
+    name: str
+    encoded: Tensor
+
+
+def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
+    suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
+    if not hub.reads_words and (texts or STANDARD_INPUT in files):
+        flag = "--text" if texts else STANDARD_INPUT
+        raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
+    for file in files:
+        if file == STANDARD_INPUT:
+            continue
+        if not Path(file).is_file():
+            raise UserError(f"{file}: no such file")
+        if Path(file).suffix not in suffixes:
+            raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
+
+
+def read_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> Iterator[Input]:
+    """Texts first, then files, each read when its turn comes; :class:`UserError` for one that the model can't read."""
+    for text in texts:
+        yield _encode_text(hub, _shorten(text) or "--text", text)
+    for file in files:
+        if file == STANDARD_INPUT:
+            yield from _read_lines(hub)
+            continue
+        try:
+            raw = READERS[Path(file).suffix](file)
+        except Exception as error:  # a file can be broken in any way
+            raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
+        if isinstance(raw, str):
+            yield _encode_text(hub, file, raw)
+        else:
+            yield from _encode_array(hub, file, raw)
+
+
+def _read_lines(hub: SkipRNNHub) -> Iterator[Input]:
+    try:
+        for number, line in enumerate(sys.stdin, 1):
+            yield _encode_text(hub, _shorten(line) or f"standard input, line {number}", line)
+    except UnicodeDecodeError as error:
+        raise UserError(f"standard input: can't be read ({first_sentence(error)})") from error
+
+
+def _shorten(text: str) -> str:
+    return textwrap.shorten(text, NAME_WIDTH, placeholder="...")
+
+
+def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
+    if not text.strip():
+        raise UserError(f"{name}: expected a text, it is empty")
+    try:
+        return Input(name, hub.encode(text))
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
+def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Input]:
+    if array.dtype.kind not in "biuf":
+        raise UserError(f"{name}: expected numbers, got {array.dtype}")
+    if array.ndim == 0 or array.size == 0:
+        raise UserError(f"{name}: expected at least one step, got shape {array.shape}")
+    for part_name, part in _split(hub, name, array):
+        try:
+            encoded = _encode_sequence(hub, part)
+        except ValueError as error:
+            raise UserError(f"{part_name}: {error}") from error
+        steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
+        if len(steps):
+            raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
+        yield Input(part_name, encoded)
+
+
+def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:
+    """The array as one sequence if the model reads such, else as N of them."""
+    try:
+        _encode_sequence(hub, array)
+        return [(name, array)]
+    except ValueError as error:
+        try:
+            _encode_sequence(hub, array[0])
+        except ValueError:
+            raise UserError(f"{name}: {error}") from error
+    return ((f"{name}[{index}]", part) for index, part in enumerate(array))
+
+
+def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
+    """``hub.encode``, which [T] satisfies as [T, 1] too."""
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
+    try:
+        return hub.encode(array)
+    except ValueError:
+        if array.ndim == 1:
+            with contextlib.suppress(ValueError):
+                return hub.encode(array[:, None])
+        raise
+
+
+def _read_text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8-sig")
+
+
+def _read_npy(path: str) -> np.ndarray:
+    # A mapped file's header is held against its size, before there is memory for what it promises. Copy-on-write, as
+    # torch warns of arrays that can't be written.
+    return np.lib.format.open_memmap(path, mode="c")
+
+
+def _read_csv(path: str) -> np.ndarray:
+    """[T, D], a line for each step; a first line without any number is a header."""
+    with open(path, encoding="utf-8-sig") as file:
+        header = not any(map(_is_number, file.readline().split(",")))
+    return np.loadtxt(path, delimiter=",", quotechar='"', skiprows=int(header), ndmin=2, encoding="utf-8-sig")
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field.strip().strip('"'))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_png(path: str) -> np.ndarray:
+    """Brightness, uint8 [height, width]."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("L"))
+
+
+READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
+WORD_FILES = (".txt", ".npy")
+NUMBER_FILES = (".npy", ".csv", ".png")

@@ -1,0 +1,237 @@
+"""``skiprnn-predict``: the hub's own numbers for every kind of input, and what can't be read."""
+
+import io
+import json
+import random
+import re
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from skiprnn_plugin.cli.command import UserError
+from skiprnn_plugin.cli.inputs import read_inputs
+from skiprnn_plugin.cli.predict import as_json, as_row, main
+from skiprnn_plugin.hub import Prediction, from_pretrained
+
+from ..command_line import ROOT, run
+from ..frozen.make import FOLDER
+from ..own_tasks import make_checkpoint
+
+RNG = np.random.default_rng(0)
+PAIRS = [RNG.normal(size=(steps, 2)).astype(np.float32) for steps in (12, 12, 5)]
+WAVES = [RNG.normal(size=(30, 1)).astype(np.float32) for _ in range(2)]
+IMAGES = RNG.integers(256, size=(2, 3, 3), dtype=np.uint8)
+TEXTS = ["good film", "bad good other film film"]
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """Paths by task; of adding a save-dir."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    (folder / "adding").mkdir()
+    (folder / "adding/checkpoint_last.pt").write_bytes(b"not the best")
+    (folder / "adding/checkpoint_best.pt").write_bytes((FOLDER / "skip_gru.pt").read_bytes())
+    for task in ("words", "images"):
+        make_checkpoint(FOLDER / "skip_lstm.pt", task, folder / f"{task}.pt")
+    return {
+        "adding": folder / "adding",
+        "waves": FOLDER / "skip_lstm.pt",
+        "words": folder / "words.pt",
+        "images": folder / "images.pt",
+    }
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The folder, now the current one, of all files that the tests read."""
+    monkeypatch.chdir(tmp_path)
+    np.save("pair.npy", PAIRS[0])
+    np.save("pairs.npy", np.stack(PAIRS[:2]).astype(">f8"))
+    np.savetxt("plain.csv", PAIRS[2], delimiter=",")
+    np.savetxt("header.csv", PAIRS[2], delimiter=",", header='"value",marker', comments="")
+    np.save("wave.npy", WAVES[0][:, 0])
+    np.save("waves.npy", np.stack(WAVES)[:, :, 0])
+    np.save("image.npy", IMAGES[0])
+    np.save("images.npy", IMAGES.reshape(2, 9))
+    Image.fromarray(IMAGES[0]).save("image.png")
+    np.save("words.npy", np.array([2, 3]))
+    (tmp_path / "text.txt").write_text("bad good\nother film film\n")
+    # what can't be read
+    np.save("wide.npy", np.zeros((4, 3)))
+    np.save("deep.npy", np.stack(PAIRS[:2])[None])
+    np.save("nothing.npy", np.zeros((0, 2)))
+    np.save("number.npy", np.array(3.0))
+    np.save("names.npy", np.array([["a", "b"]]))
+    np.save("objects.npy", np.array([{}]), allow_pickle=True)
+    np.save("nan.npy", np.array([[[1, 2], [3, 4]], [[5, 6], [7, np.nan]]]))
+    np.save("huge.npy", np.full((2, 2), 1e300))
+    np.save("unknown.npy", np.array([1, 4]))
+    np.save("float.npy", np.array([1.0, 2.0]))
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "pair.npy").read_bytes()[:-1])
+    (tmp_path / "ragged.csv").write_text("1,2\n3\n")
+    (tmp_path / "letters.csv").write_text("1,2\n3,x\n")
+    (tmp_path / "header_alone.csv").write_text("a,b\n")
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
+    (tmp_path / "broken.png").write_bytes((tmp_path / "image.png").read_bytes()[:40])
+    (tmp_path / "folder.npy").mkdir()
+    return tmp_path
+
+
+# Task, what is given, what it is called in the output, what the hub gets
+CASES = {
+    "pairs": (
+        "adding",
+        ["pair.npy", "pairs.npy"],
+        ["pair.npy", "pairs.npy[0]", "pairs.npy[1]"],
+        [PAIRS[0], *PAIRS[:2]],
+    ),
+    "csv": ("adding", ["plain.csv", "header.csv"], ["plain.csv", "header.csv"], [PAIRS[2], PAIRS[2]]),
+    "waves": ("waves", ["wave.npy", "waves.npy"], ["wave.npy", "waves.npy[0]", "waves.npy[1]"], [WAVES[0], *WAVES]),
+    "images": (
+        "images",
+        ["image.png", "image.npy", "images.npy"],
+        ["image.png", "image.npy", "images.npy[0]", "images.npy[1]"],
+        IMAGES[[0, 0, 0, 1]],
+    ),
+    "texts": (
+        "words",
+        ["text.txt", "--text", TEXTS[0], "words.npy", "-"],
+        [TEXTS[0], "text.txt", "words.npy", *TEXTS],
+        [TEXTS[0], TEXTS[1], TEXTS[0], *TEXTS],
+    ),
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_prints_what_the_hub_says(prints, checkpoints, files, monkeypatch, case, batch_size):
+    task, inputs, names, sequences = CASES[case]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(TEXTS)))
+    printed = prints(main, checkpoints[task], "--batch-size", batch_size, *inputs)
+    head, *rows = [line.split("\t") for line in printed.splitlines()]
+
+    hub = from_pretrained(checkpoints[task])
+    used = hub.used_samples(sequences)
+    assert [row[-1] for row in rows] == names
+    assert [row[-4:-2] for row in rows] == [[str(each.sum()), str(each.size)] for each in used]
+    assert all(float(row[-2]) > 0 for row in rows)
+    predicted = hub.predict(sequences)
+    if case in ("pairs", "csv"):
+        assert head == ["prediction", "used", "steps", "ms", "input"]
+        np.testing.assert_allclose([float(row[0]) for row in rows], predicted[:, 0], atol=1e-6)
+    else:
+        assert head == ["label", "probability", "used", "steps", "ms", "input"]
+        classes = ("negative", "positive") if task == "words" else ("0", "1")
+        assert [row[0] for row in rows] == [classes[index] for index in predicted.argmax(1)]
+        np.testing.assert_allclose([float(row[1]) for row in rows], predicted.max(1), atol=1e-4)
+
+
+def test_json(prints, checkpoints):
+    text = "good film other " * 10
+    (item,) = json.loads(prints(main, checkpoints["words"], "--json", "--text", text))
+    assert item.pop("ms") > 0
+    (prediction,) = (hub := from_pretrained(checkpoints["words"])).run([hub.encode(text)])
+    assert item == {
+        "input": "good film other good film other good film other good film...",
+        "label": prediction.label,
+        "probabilities": dict(zip(("negative", "positive"), prediction.values.tolist())),
+        "used": np.flatnonzero(prediction.used).tolist(),
+        "steps": 30,
+    }
+    assert 0 < len(item["used"]) < 30
+
+
+def test_several_numbers_and_two_directions():
+    used = np.array([[1, 0, 1], [1, 0, 0]], dtype=bool)
+    prediction = Prediction(np.array([0.5, -2e6], dtype=np.float32), None, used, 0.25)
+    assert as_row("x.npy", prediction) == ["0.5 -2e+06", "3", "6", "250.000", "x.npy"]
+    assert as_json(None, "x.npy", prediction) == {
+        "input": "x.npy", "prediction": [0.5, -2e6], "used": [[0, 2], [0]], "steps": 6, "ms": 250.0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "task, arguments, message",
+    [
+        ("adding", ["absent.npy"], "absent.npy: no such file"),
+        ("adding", ["folder.npy"], "folder.npy: no such file"),
+        ("adding", [], "expected an INPUT or --text, got none"),
+        ("adding", ["pair.npy", "--batch-size", 0], "--batch-size: expected at least 1, got 0"),
+        ("adding", ["pair.npy", "--set", "engine"], "--set engine: expected NAME=VALUE"),
+        ("adding", ["pair.npy", "--set", "engine=[1"], "--set engine=[1: can't be read (.*)"),
+        ("adding", ["pair.npy", "--set", "engin=native"], "engin: none of the checkpoint's options, .*"),
+        ("adding", ["pair.npy", "--set", "engine=fast"], ".*: can't be loaded .*--engine: .*, got 'fast')"),
+        ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
+        ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
+        ("adding", ["-"], "-: expected a model that reads words, got one of task adding"),
+        ("adding", ["text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv or .png"),
+        ("words", ["image.png"], "image.png: the model reads words, expected a file .txt or .npy"),
+        ("adding", ["wide.npy"], "wide.npy: expected shape [T, 2], got (4, 3)"),
+        ("adding", ["deep.npy"], "deep.npy: expected shape [T, 2], got (1, 2, 12, 2)"),
+        ("adding", ["nothing.npy"], "nothing.npy: expected at least one step, got shape (0, 2)"),
+        ("adding", ["number.npy"], "number.npy: expected at least one step, got shape ()"),
+        ("adding", ["names.npy"], "names.npy: expected numbers, got <U1"),
+        ("adding", ["objects.npy"], "objects.npy: can't be read (ValueError: Array can't be memory-mapped: .*)"),
+        ("adding", ["nan.npy", "--json"], "nan.npy[1]: expected finite numbers, got others in step 1 (from 0)"),
+        ("adding", ["huge.npy"], "huge.npy: expected finite numbers, got others in step 0 (from 0)"),
+        ("adding", ["empty.npy"], "empty.npy: can't be read (.*)"),
+        ("adding", ["cut.npy"], "cut.npy: can't be read (ValueError: mmap length is greater than file size)"),
+        ("adding", ["ragged.csv"], "ragged.csv: can't be read (ValueError: .* columns .*)"),
+        ("adding", ["letters.csv"], "letters.csv: can't be read (ValueError: could not convert string 'x' .*)"),
+        ("adding", ["header_alone.csv"], "header_alone.csv: expected at least one step, got shape .*"),
+        ("images", ["pair.npy"], "pair.npy: expected an image, uint8 [3, 3] or [9], got float32 (12, 2)"),
+        ("images", ["broken.png"], "broken.png: can't be read (.*)"),
+        ("words", ["empty.txt"], "empty.txt: expected a text, it is empty"),
+        ("words", ["latin.txt"], "latin.txt: can't be read (UnicodeDecodeError: .*)"),
+        ("words", ["--text", ""], "--text: expected a text, it is empty"),
+        ("words", ["-"], "standard input, line 1: expected a text, it is empty"),
+        ("words", ["unknown.npy"], "unknown.npy: expected words' numbers from 0 to 3, got 4"),
+        ("words", ["float.npy"], "float.npy: expected a text or words' numbers [T], integers, got torch.float64 (2,)"),
+    ],
+    ids=str,
+)
+def test_names_what_is_wrong(fails, checkpoints, files, monkeypatch, task, arguments, message):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\ngood\n"))
+    printed = fails(main, checkpoints[task], *arguments)
+    pattern = re.escape(f"skiprnn-predict: error: {message}\n").replace(r"\.\*", ".*")
+    assert re.fullmatch(pattern, printed), printed
+
+
+@pytest.mark.parametrize("what", ["absent.pt", "pair.npy", "."])
+def test_names_the_checkpoint(fails, files, what):
+    assert f"error: {what}: " in fails(main, what, "pair.npy")
+
+
+def test_damaged_files(files):
+    """One error that names the file, or numbers, as those of a file with another number in it."""
+    hub, rng = from_pretrained(FOLDER / "skip_gru.pt"), random.Random(0)
+    read = failed = 0
+    for _ in range(100):
+        data = bytearray((files / "pair.npy").read_bytes())
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(data))
+            data[place : place + rng.choice((0, 1, 1, 20))] = rng.randbytes(rng.choice((0, 1, 1, 9)))
+        (files / "damaged.npy").write_bytes(data)
+        try:
+            inputs = list(read_inputs(hub, ["damaged.npy"], []))
+        except UserError as error:
+            failed += 1
+            assert str(error).startswith("damaged.npy") and "\n" not in str(error)
+        else:
+            read += 1
+            assert all(np.isfinite(each.values).all() for each in hub.run([each.encoded for each in inputs]))
+    assert read > 10 and failed > 10
+
+
+def test_a_process_that_reads_no_more_than_is_wanted(checkpoints):
+    """A user's plugin, lines without end, and nobody to read the output to its end."""
+    command = f"{sys.executable} -m skiprnn_plugin.cli.predict {checkpoints['words']} - --user-dir tests/own_tasks"
+    process = run("bash", "-c", f"yes good film | {command} | head -n 3", cwd=ROOT)
+    head, *rows = [line.split("\t") for line in process.stdout.splitlines()]
+    (prediction,) = (hub := from_pretrained(checkpoints["words"])).run([hub.encode("good film")])
+    expected = [prediction.label, f"{prediction.values.max():.4f}", str(prediction.used.sum()), "2"]
+    assert [row[:4] for row in rows] == [expected] * 2 and process.stderr == ""
