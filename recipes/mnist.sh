@@ -2,7 +2,7 @@
 # The paper's table of sequential MNIST: its settings, four seeds, every row or those named.
 #
 #   bash recipes/mnist.sh DATA_DIR [ROW...]             rows: python -m skiprnn_plugin.cli.tables mnist
-#   bash recipes/mnist.sh DATA_DIR --quick [ROW...]     minutes, with other settings than the paper's
+#   bash recipes/mnist.sh DATA_DIR --quick              a minute, with other settings than the paper's
 #
 # DATA_DIR holds the four files of the MNIST database as LeCun, Cortes and Burges publish them
 # (http://yann.lecun.com/exdb/mnist/), compressed by gzip or not: train-images-idx3-ubyte, train-labels-idx1-ubyte,
@@ -12,11 +12,14 @@
 # out for validation), JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs) can be
 # set in the environment.
 # Each run is validated and saved after every epoch. The table is of the test images, by each run's checkpoint of the
-# best validation accuracy (the paper reports after 600 epochs). Started again, it leaves finished runs alone and goes on
-# with the others from their last checkpoint.
-# TIME
+# best validation accuracy (the paper reports after 600 epochs); beside it, validation accuracy over the epochs goes to
+# runs/mnist/accuracy.png, and which pixels of a few digits a run used to its samples.png. Started again, the recipe
+# leaves finished runs alone and goes on with the others from their last checkpoint.
+# On one core an update takes 0.33 s (GRU) or 0.45 s (LSTM) while all pixels are used, a run thus 12 or 16 hours at most.
 #
-# --quick trains Skip GRU, lambda=1e-4, with one seed, for QUICK
+# --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720 updates
+# (MAX_UPDATE) of 64 images, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per row. Expect accuracy
+# 0.979 on the test images with 16.7 of the 28 rows, in a minute (33 seconds of CPU time).
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -36,6 +39,10 @@ if [ ! -d "$data" ]; then
     echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
     exit 2
 fi
+if $quick && [ ${#rows[@]} != 0 ]; then
+    echo "error: ROW: --quick has a model of its own, got '${rows[0]}'" >&2
+    exit 2
+fi
 data=$(cd -- "$data" && pwd) # before the folder is left
 valid_size=${VALID_SIZE:-5000}
 check_count VALID_SIZE "$valid_size"
@@ -44,22 +51,25 @@ options=(--task sequential_mnist --data-dir "$data" --valid-size "$valid_size")
 options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)
 options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 metric="accuracy accuracy"
-folder=mnist
 if $quick; then
     SEEDS=${SEEDS:-1}
-    read_settings 3000
-    folder=mnist-quick
-    options+=(--lr 1e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update" --batch-size 64)
-    if [ ${#rows[@]} = 0 ]; then
-        rows=(skip-gru-1e-4)
-    fi
+    read_settings 1720
+    options+=(--rows --arch skip_gru --cost-per-sample 5e-3 --gru-reset before --batch-size 64)
+    options+=(--lr 3e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update")
 else
     read_settings 129000
 fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
-start mnist "$folder" "" "${rows[@]}"
+python -m skiprnn_plugin.cli.check_data "${options[@]}"
+if $quick; then
+    launch mnist mnist-quick "rows, skip-gru" "${options[@]}"
+else
+    start mnist mnist "" "${rows[@]}"
+fi
 finish
-report mnist --checkpoint best
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --num-sequences 12 --output "$run/samples.png"
 done
+if ! $quick; then
+    skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/mnist/accuracy.png" >&2
+fi
+report mnist --checkpoint best

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from .command_line import ROOT, run
+from .idx_files import NAMES, write_digits
+from .tiny_imdb import FILES, write_archive
 
 needs_environment = pytest.mark.skipif(
     not (ROOT / ".venv/installed").exists(), reason="recipes use .venv, which tests/run.sh makes"
@@ -80,6 +82,73 @@ def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_perio
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["frequency-quick-0.5ms", "frequency-quick-1ms"]
     pictures = list(tmp_path.glob("*/skip-gru-1e-4/seed1/samples.png"))
     assert len(pictures) == 2 and all(picture.stat().st_size > 10000 for picture in pictures)
+
+
+@needs_environment
+def test_imdb_quick_prepares_the_reviews_once_and_reports_on_the_test_split(tmp_path):
+    reviews = write_archive(tmp_path / "reviews.tar.gz", FILES)
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("1 300\nbad" + 300 * " 0.5" + "\n")
+    environment = {"RUNS": str(tmp_path), "MAX_UPDATE": "2", "WORD2VEC": str(vectors)}
+
+    def go(**changed):
+        process = recipe("imdb.sh", reviews, "--quick", **{**environment, **changed})
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout.splitlines()
+
+    lines = go()
+    assert [line.split(": accuracy")[0] for line in lines if ": accuracy" in line] == [
+        f"200 words, skip-lstm-1e-3 seed 1, update {update}" for update in (1, 2)
+    ]
+    assert any(line.startswith("| Skip LSTM, lambda=1e-3 | 0.811 ± 0.007 | 73.85 ± 1.90 | 0.") for line in lines)
+    assert lines[-1].endswith("Held-out split: test, 8 sequences.")
+    run = tmp_path / "imdb-quick-200/skip-lstm-1e-3/seed1"
+    assert "&lt;unk&gt;" in (run / "samples.html").read_text()  # most words occur too rarely
+    cfg = torch.load(run / "checkpoint_best.pt", weights_only=False)["cfg"]
+    assert cfg["task"]["data_dir"] == str(tmp_path / "imdb-data") and cfg["task"]["embedding_path"] == str(vectors)
+    assert cfg["task"]["padding"] == "data" and cfg["model"]["hidden_size"] == 128 and cfg["model"]["dropout"] == 0.2
+    reviews.write_bytes(b"")
+    assert [line for line in go() if line.startswith("|")] == [line for line in lines if line.startswith("|")]
+    wrong = recipe("imdb.sh", reviews, **{**environment, "RUNS": str(tmp_path / "other")})
+    assert wrong.returncode == 2 and wrong.stderr.startswith("skiprnn-prepare: error: ")
+    assert wrong.stderr.count("\n") == 1 and list((tmp_path / "other").iterdir()) == []
+
+
+@needs_environment
+def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path):
+    write_digits(tmp_path / "my data")
+    environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1", "SEEDS": "3", "VALID_SIZE": "36"}
+    process = run("bash", ROOT / "recipes/mnist.sh", "my data", "skip-gru-1e-4", cwd=tmp_path, **environment)
+    assert process.returncode == 0, process.stderr[-2000:]
+    lines = process.stdout.splitlines()
+    assert lines[:3] == ["train: 64 sequences", "valid: 36 sequences", "test: 40 sequences"]
+    assert lines[3].startswith("skip-gru-1e-4 seed 3, update 1: accuracy 0.")
+    (row,) = [line for line in lines if line.startswith("| Skip GRU")]
+    assert row.startswith("| Skip GRU, lambda=1e-4 | 0.976 ± 0.003 | 392.62 ± 26.48 | 1.44e7 | 0.")
+    assert "Held-out split: test, 40 sequences." in lines[-1]
+    folder = tmp_path / "runs/mnist"
+    assert_settings(folder / "skip-gru-1e-4/seed3/checkpoint_best.pt", lr=[1e-4], cost_per_sample=1e-4)
+    for picture in (folder / "accuracy.png", folder / "skip-gru-1e-4/seed3/samples.png"):
+        assert picture.stat().st_size > 10000
+
+
+@needs_environment
+def test_mnist_quick_ends_with_a_table_and_a_picture(tmp_path):
+    write_digits(tmp_path, compress=True)
+    process = recipe("mnist.sh", tmp_path, "--quick", RUNS=str(tmp_path), MAX_UPDATE="1", VALID_SIZE="36")
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert "| Skip GRU, lambda=5e-3, rows True | - |" in process.stdout
+    assert (tmp_path / "mnist-quick/seed1/samples.png").stat().st_size > 10000
+
+
+@needs_environment
+def test_mnist_starts_nothing_with_data_that_are_not_whole(tmp_path):
+    write_digits(tmp_path)
+    (tmp_path / NAMES[3]).write_bytes((tmp_path / NAMES[3]).read_bytes()[:-1])
+    process = recipe("mnist.sh", tmp_path, RUNS=str(tmp_path / "runs"), VALID_SIZE="36")
+    assert process.returncode == 2 and process.stderr.count("\n") == 1
+    assert f"error: {tmp_path / NAMES[3]}: expected 40 bytes behind the header" in process.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 @needs_environment
@@ -166,6 +235,15 @@ def until(condition):
         ("adding.sh", ["rnn"], {}, "unknown row 'rnn' of table 'adding'; known: lstm,"),
         ("frequency.sh", ["rnn"], {}, "unknown row 'rnn' of table 'frequency-1ms'; known: lstm,"),
         ("frequency.sh", ["--quick"], {"MAX_UPDATE": "x"}, "error: MAX_UPDATE: expected a whole number of at least 1"),
+        ("imdb.sh", [], {}, "error: ACLIMDB: expected the folder aclImdb or its .tar.gz, got ''"),
+        ("imdb.sh", ["no.gz", "gru"], {}, "error: ACLIMDB: expected the folder aclImdb or its .tar.gz, got 'no.gz'"),
+        ("imdb.sh", [ROOT], {"WORD2VEC": "no.bin"}, "error: WORD2VEC: expected a file of word vectors, got 'no.bin'"),
+        ("imdb.sh", [ROOT], {"LENGTHS": "200 300"}, "error: LENGTHS: expected 200, 400 or both, got '200 300'"),
+        ("imdb.sh", [ROOT], {"LENGTHS": "200 200"}, "error: LENGTHS: '200' is given twice"),
+        ("mnist.sh", [], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST database, got ''"),
+        ("mnist.sh", ["no/folder"], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST"),
+        ("mnist.sh", [ROOT, "--quick", "gru"], {}, "error: ROW: --quick has a model of its own, got 'gru'"),
+        ("mnist.sh", [ROOT], {"VALID_SIZE": "0"}, "error: VALID_SIZE: expected a whole number of at least 1, got '0'"),
         ("sweep.sh", ["mnist"], {}, "error: TASK: expected adding, frequency or own, got 'mnist'"),
         ("sweep.sh", ["adding", "frequency"], {}, "error: TASK: expected one, got 'adding' and 'frequency'"),
         ("sweep.sh", ["--quick", "own"], {}, "error: --quick: expected task adding or frequency, got own"),

@@ -26,7 +26,8 @@ def check(arguments: Sequence[str]) -> str:
         task = tasks.setup_task(cfg.task)
         for split in SPLITS:
             task.load_dataset(split)
-    except (OSError, ValueError) as error:
+        task.build_embedding()  # from word vectors, where a file of them is named
+    except (ImportError, OSError, ValueError) as error:
         raise UserError(str(error)) from error
     return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in SPLITS)
 

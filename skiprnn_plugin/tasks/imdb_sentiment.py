@@ -1,6 +1,7 @@
 """Label texts: the sentiment of IMDB's reviews, or any other data set of texts with one label each."""
 
 import logging
+import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -68,8 +69,8 @@ class ImdbSentimentTask(SequenceTask):
                 "--data-dir: expected a folder with input0/dict.txt and label/dict.txt, as skiprnn-prepare imdb makes, "
                 f"got {cfg.data_dir!r}{elsewhere}"
             )
-        self.source_dictionary, self.labels = map(load_dictionary, dictionaries)
-        self.class_names = [self.labels[symbol] for symbol in find_classes(self.labels)]
+        self.source_dictionary, self.label_dictionary = map(load_dictionary, dictionaries)
+        self.class_names = [self.label_dictionary[symbol] for symbol in find_classes(self.label_dictionary)]
         if len(self.class_names) < 2:
             raise ValueError(f"{dictionaries[1]}: expected at least two labels, got {self.class_names}")
         self.input_size = cfg.embedding_dim
@@ -78,7 +79,7 @@ class ImdbSentimentTask(SequenceTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         texts = load_items(self.folder / "input0" / split, self.source_dictionary)
-        labels = load_labels(self.folder / "label" / split, self.labels)
+        labels = load_labels(self.folder / "label" / split, self.label_dictionary)
         if len(labels) != len(texts.lengths):
             raise ValueError(
                 f"--data-dir: expected a label for each text of the split {split!r}, got {len(texts.lengths)} texts "
@@ -99,6 +100,23 @@ class ImdbSentimentTask(SequenceTask):
                 embedding.weight.data[words.index(word)] = torch.from_numpy(vector)
             logger.info(f"{len(vectors):,} of {len(words):,} words have a vector in {self.cfg.embedding_path}")
         return embedding
+
+    def state_dict(self):
+        """fairseq keeps it in checkpoints."""
+        return {**super().state_dict(), "dictionaries": self._fingerprint()}
+
+    def load_state_dict(self, state_dict):
+        """Raises ValueError for a model that was trained with other dictionaries: its words would be others."""
+        if state_dict.get("dictionaries", self._fingerprint()) != self._fingerprint():
+            raise ValueError(
+                "--data-dir: expected the dict.txt of texts and labels that the model was trained with, "
+                f"{self.cfg.data_dir!r} has others"
+            )
+        super().load_state_dict(state_dict)
+
+    def _fingerprint(self) -> int:
+        symbols = [*self.source_dictionary.symbols, *self.label_dictionary.symbols]
+        return zlib.crc32("\n".join(symbols).encode())
 
     def encode(self, raw: str) -> np.ndarray:
         """The words of a text, made as those of the data set were, as the model reads them, int64 [T]."""

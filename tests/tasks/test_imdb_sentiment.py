@@ -60,21 +60,24 @@ def test_trains_validates_and_predicts_in_a_fresh_process(data, vectors, tmp_pat
     (test,) = validate(tmp_path / "run", "--valid-subset", "test", "--data-dir", moved)["test"]
     assert test["test_accuracy"] == 1 and test["test_bsz"] == 21
     code = f"""
-import torch
 from skiprnn_plugin.hub import from_pretrained
-hub = from_pretrained({str(tmp_path / "run")!r}, data_dir="moved")
-encoded = [hub.task.encode(text) for text in ("A good, <br />GOOD h!", "Bad c")]
-print(*(" ".join(hub.task.source_dictionary[word] for word in words) for words in encoded), sep="\\n")
-print([hub.task.class_names[row.argmax()] for row in hub.model(torch.tensor(encoded)).prediction])
+hub, texts = from_pretrained({str(tmp_path / "run")!r}, data_dir="moved"), ["A good, <br />GOOD h!", "Bad c"]
+for text in texts:
+    print(*(hub.task.source_dictionary[word] for word in hub.task.encode(text)))
+print([hub.task.class_names[row.argmax()] for row in hub.predict(texts)])
 """
     process = command_line.run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
     expected = [7 * "<pad> " + "a good good h <unk>", 10 * "<pad> " + "bad c", "['pos', 'neg']"]
     assert process.stdout.splitlines() == expected, process.stderr
 
 
-def test_a_checkpoint_says_if_its_data_has_moved(data, tmp_path):
+def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
     moved = shutil.copytree(data, tmp_path / "data")
     train(moved, tmp_path / "run", "--max-update", 1)
+    changed = moved / "input0/dict.txt"
+    changed.write_text("".join(reversed(changed.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
+        from_pretrained(tmp_path / "run")
     shutil.rmtree(moved)
     with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
