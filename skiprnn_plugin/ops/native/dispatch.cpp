@@ -6,12 +6,11 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "layout.h"
+#include "pool.h"
 
 extern "C" {
 const Level *skiprnn_level_baseline();
@@ -49,7 +48,7 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 8e6; /* multiply-adds, some 50 microseconds */
+constexpr double WORTH_A_THREAD = 5e5; /* multiply-adds, some 10 microseconds */
 constexpr int64_t CACHED = 160 * 1024; /* floats of weights that stay in a core's own cache */
 constexpr int64_t SLOTS = 8,
                   SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
@@ -61,28 +60,27 @@ int64_t multiply_adds(const skiprnn_shape &shape) {
     return sum;
 }
 
-/* Calls `work` with 0..count-1, each in a thread of its own. */
-void in_threads(int64_t count, const std::function<void(int64_t)> &work) {
-    std::vector<std::thread> threads;
-    for (int64_t i = 1; i < count; i++) {
-        try {
-            threads.emplace_back(work, i);
-        } catch (const std::exception &) {  // none to be had
-            work(i);
-        }
-    }
-    work(0);
-    for (std::thread &each : threads) each.join();
+/* Calls `work` with 0..count-1, each once, in so many threads at most. */
+template <class Work>
+void in_threads(int64_t count, const Work &work) {
+    Pool::own().run(count, [](const void *of, int64_t i) { (*(const Work *)of)(i); }, &work);
 }
 
+/* How a problem is shared out: sequences to `threads`, or, where they are fewer than threads, each product to a `team`
+ * of them. `slots`: sequences at a time. */
 struct Split {
     int64_t threads, slots;
+    Team team;
 };
 
 Split split(const skiprnn_problem &problem, double products) {
     const double work = products * multiply_adds(problem.shape) / WORTH_A_THREAD;
+    const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)work));
+    const bool alone = problem.batch < threads;
     Split of;
-    of.threads = std::max<int64_t>(1, std::min({problem.threads, problem.batch, (int64_t)work}));
+    of.threads = alone ? 1 : threads;
+    of.team = {alone ? threads : 1,
+               [](int64_t parts, Part part, const void *work) { Pool::own().run(parts, part, work); }};
     of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
     of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
     return of;
@@ -239,11 +237,11 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
     std::vector<double> lengths(problem.batch);
     for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
     const std::vector<int64_t> order = by_falling(lengths);
-    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK};
+    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, of.team};
     if (saved && saved->projected) {
-        const int64_t all = problem.batch * problem.steps;
-        in_threads(of.threads, [&](int64_t i) {
-            level().project(&problem, saved->projected, all * i / of.threads, all * (i + 1) / of.threads);
+        const int64_t all = problem.batch * problem.steps, parts = of.threads * of.team.threads;  // one of them is 1
+        in_threads(parts, [&](int64_t i) {
+            level().project(&problem, saved->projected, all * i / parts, all * (i + 1) / parts);
         });
     }
     in_threads(of.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, of.slots); });
@@ -262,7 +260,7 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     std::vector<float> totals(size * of.threads, 0.0f);
     std::vector<Share> shares(of.threads);
     for (int64_t i = 0; i < of.threads; i++)
-        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.data() + i * size, SKIPRNN_OK};
+        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.data() + i * size, SKIPRNN_OK, of.team};
     if (outgoing.dropout_mask)
         std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden,
                   0.0f);
