@@ -599,7 +599,7 @@ def test_packing_tells_whether_anything_changed(engine):
     weights = [each.detach() for each in rnn._weights("")[0][:4]]
     packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
     array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
-    again = (packed.struct, array, library.FORWARD, packed.address, packed.known)
+    again = (packed.struct, array, library.FORWARD, 1, packed.address, packed.known)
     assert library.load().skiprnn_pack(*again) == 0
     weights[1][0, 0] += 1
     assert library.load().skiprnn_pack(*again) == 1

@@ -119,6 +119,14 @@ inline Totals totals_layer(const skiprnn_shape &shape, int64_t layer) {
     return at;
 }
 
+/* One of `parts` even parts of work, for one thread: which of `count` things it has. */
+struct Portion {
+    int64_t part, parts;
+
+    int64_t begin(int64_t count) const { return count * part / parts; }
+    int64_t end(int64_t count) const { return count * (part + 1) / parts; }
+};
+
 /* Part `index` of what `of` describes. */
 typedef void (*Part)(const void *of, int64_t index);
 

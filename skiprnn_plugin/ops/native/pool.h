@@ -33,10 +33,11 @@ inline void relax() {
 #endif
 }
 
+using Clock = std::chrono::steady_clock;
+
 /* Spins until `done` or the time is over; returns whether it is done. */
 template <class Condition>
 bool spin(Condition done) {
-    using Clock = std::chrono::steady_clock;
     Clock::time_point end = Clock::time_point::max();
     do {
         for (int i = 0; i < 64; i++, relax())  // short waits, which are the usual ones, ask for no time
@@ -145,9 +146,14 @@ public:
         if (mine) busy.store(false);
     }
 
+    /* Whether what ended here last did so a moment ago: then workers may be awake, and more may come. */
+    bool soon() const { return Clock::now().time_since_epoch() - ended.load() < SPIN; }
+    void end() { ended.store(Clock::now().time_since_epoch()); }
+
 private:
     static std::atomic<Pool *> current;
     std::atomic<bool> busy{false};
+    std::atomic<Clock::duration> ended{Clock::duration::zero()};
     std::vector<std::unique_ptr<Worker>> workers;
 
     /* How many workers there are, of those wanted. */

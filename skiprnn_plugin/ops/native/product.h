@@ -136,9 +136,10 @@ void share(const Team &team, const Product &of, const Work &work) {
     } shared = {of, work, parts};
     const auto part = [](const void *all, int64_t index) {
         const auto &[of, work, parts] = *(const decltype(shared) *)all;
-        const int64_t begin = of.strips * index / parts, end = of.strips * (index + 1) / parts;
+        const Portion mine = {index, parts};
+        const int64_t begin = mine.begin(of.strips);
         Product some = of;
-        some.strips = end - begin;
+        some.strips = mine.end(of.strips) - begin;
         some.b += begin * of.b_strip;
         if (some.init) some.init += begin * STRIP;
         some.c += begin * STRIP;
