@@ -50,10 +50,8 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-/* Multiply-adds that are worth a thread: some 10 microseconds if it is awake, and 100 if it has to wake up. */
-constexpr double WORTH_A_THREAD = 5e5, WORTH_WAKING = 4e6;
-constexpr int64_t A_NANOSECOND = 30;        /* of a product, in multiply-adds */
-constexpr int64_t WORTH_MOVING = 64 * 1024; /* floats to be moved, the same */
+constexpr double WORTH_A_THREAD = 4e6;      /* multiply-adds, some 100 microseconds: it may have to wake up */
+constexpr int64_t WORTH_MOVING = 64 * 1024; /* floats, some 10 microseconds */
 constexpr int64_t CACHED = 160 * 1024;      /* floats of weights that stay in a core's own cache */
 constexpr int64_t SLOTS = 8,
                   SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
@@ -86,13 +84,12 @@ struct Split {
 };
 
 Split split(const skiprnn_problem &problem, double products) {
-    const double worth = problem.threads > 1 && Pool::own().soon() ? WORTH_A_THREAD : WORTH_WAKING,
-                 most = products * multiply_adds(problem.shape) / worth;
-    const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)most));
+    const double work = products * multiply_adds(problem.shape) / WORTH_A_THREAD;
+    const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)work));
     const bool alone = problem.batch < threads;
     Split of;
     of.threads = alone ? 1 : threads;
-    of.team = {alone ? threads : 1, A_NANOSECOND * Pool::own().delay(),
+    of.team = {alone ? threads : 1,
                [](int64_t parts, Part part, const void *work) { Pool::own().run(parts, part, work); }};
     of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
     of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
@@ -157,7 +154,6 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
     }
     in_threads(of.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, of.slots); });
     if (saved) saved->used = std::min(shared.records, saved->capacity);
-    if (problem.threads > 1) Pool::own().end();
     return shared.failed;
 }
 
@@ -192,7 +188,6 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     for (int64_t g = 0; g < problem.gate_count; g++, from += padded(shape.hidden))
         std::memcpy(outgoing.gate_weight + g * shape.hidden, from, shape.hidden * sizeof(float));
     if (problem.gate_count > 0) outgoing.gate_bias[0] = from[0];
-    if (problem.threads > 1) Pool::own().end();
     return SKIPRNN_OK;
 }
 

@@ -130,10 +130,9 @@ struct Portion {
 /* Part `index` of what `of` describes. */
 typedef void (*Part)(const void *of, int64_t index);
 
-/* Who works on a product: at most so many threads; in the time that memory takes from one to another and back they do
- * `delay` multiply-adds. `run` calls part(of, i) once for each i below `parts`. */
+/* Who works on a product: at most so many threads. `run` calls part(of, i) once for each i below `parts`. */
 struct Team {
-    int64_t threads, delay;
+    int64_t threads;
     void (*run)(int64_t parts, Part part, const void *of);
 };
 

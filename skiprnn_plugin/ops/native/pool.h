@@ -25,7 +25,6 @@
 namespace {
 
 constexpr std::chrono::microseconds SPIN{100}; /* at most, before a thread sleeps */
-constexpr std::chrono::microseconds SOON{70};  /* since the last call: a worker that it had spins for a while yet */
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -83,11 +82,9 @@ public:
         return state.compare_exchange_strong(posted, IDLE);
     }
 
-    bool is_awake() const { return state.load() == IDLE; }
-
     /* Until the part that was posted, and begun, is done. */
     void wait() {
-        const auto done = [&] { return state.load() != RUNNING && state.load() != POSTED; };  // it may sleep again
+        const auto done = [&] { return state.load() != RUNNING; };  // it may sleep again
         while (!spin(done)) std::this_thread::yield();
     }
 
@@ -150,44 +147,10 @@ public:
         if (mine) busy.store(false);
     }
 
-    /* Whether a call comes so soon after the last one that workers may be awake. */
-    bool soon() const { return Clock::now().time_since_epoch() - ended.load() < SOON; }
-
-    /* How many nanoseconds memory takes from one thread's core to another's and back. It depends on where the system
-     * has put the threads, from some 50 to 500, and small products take no longer. */
-    int64_t delay() const { return known_delay.load(); }
-
-    /* At the end of a call: measures the delay, if a worker is awake; else what is known of it counts less and less, as
-     * it may be what keeps workers from being used. */
-    void end() {
-        if (!busy.exchange(true)) {
-            const bool awake = !workers.empty() && workers[0]->is_awake();
-            const int64_t known = known_delay.load();
-            known_delay.store(std::max(SHORTEST, awake ? (3 * known + measure()) / 4 : 15 * known / 16));
-            busy.store(false);
-        }
-        ended.store(Clock::now().time_since_epoch());
-    }
-
 private:
     static std::atomic<Pool *> current;
     std::atomic<bool> busy{false};
-    std::atomic<Clock::duration> ended{Clock::duration::zero()};
-    static constexpr int64_t SHORTEST = 60, LONGEST = 800, OWN = 200; /* nanoseconds; of a part without a delay */
-    std::atomic<int64_t> known_delay{SHORTEST};
     std::vector<std::unique_ptr<Worker>> workers;
-
-    int64_t measure() {
-        Clock::duration least = SPIN;
-        for (int i = 0; i < 4; i++) {
-            const Clock::time_point begin = Clock::now();
-            workers[0]->post([](const void *, int64_t) {}, nullptr, 0);
-            workers[0]->wait();
-            least = std::min(least, Clock::now() - begin);
-        }
-        const int64_t all = std::chrono::nanoseconds(least).count();
-        return std::min(LONGEST, all - OWN);
-    }
 
     /* How many workers there are, of those wanted. */
     int64_t hire(int64_t wanted) {

@@ -120,12 +120,15 @@ void multiply_with(const Product &of, bool backwards) {
     }
 }
 
-/* Calls `work` with the product, or with parts of it, some strips each, on the team's threads, if that is worth the way
- * there and back, and `floats` on it, of which some 8 lines of 16 come together. */
+/* Multiply-adds, some 2 microseconds. The operands' way to another core and the result's back may take one, depending
+ * on where the system has put the threads. */
+constexpr int64_t WORTH_A_PART = 64 * 1024;
+
+/* Calls `work` with the product, or with parts of it, some strips each, on the team's threads. */
 template <class Work>
-void share(const Team &team, int64_t floats, const Product &of, const Work &work) {
+void share(const Team &team, const Product &of, const Work &work) {
     if (team.threads == 1) return work(of);
-    int64_t parts = of.rows * of.strips * STRIP * of.depth / (team.delay * (2 + floats / (8 * 16)));
+    int64_t parts = of.rows * of.strips * STRIP * of.depth / WORTH_A_PART;
     parts = parts < team.threads ? parts : team.threads;
     parts = parts < of.strips ? parts : of.strips;
     if (parts < 2) return work(of);
@@ -153,7 +156,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
                      const float *init, int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips,
                      int64_t depth, bool backwards = false) {
     const Product all = {rows, strips, depth, a, a_row, 1, b, b_strip, LANES, init, init_row, c, c_row, false};
-    share(team, rows * (depth + strips * STRIP), all, [&](Product of) {
+    share(team, all, [&](Product of) {
         const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
         for (int64_t k = 0; k == 0 || k < depth; k += most) {
             of.depth = depth - k < most ? depth - k : most;
@@ -171,7 +174,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
 inline void add_outer(const Team &team, const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,
                       int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
     const Product all = {rows, strips, depth, a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
-    share(team, depth * (rows + strips * STRIP), all, [](const Product &of) { multiply_with<0, 0>(of, false); });
+    share(team, all, [](const Product &of) { multiply_with<0, 0>(of, false); });
 }
 
 }  // namespace
