@@ -156,15 +156,17 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
                      const float *init, int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips,
                      int64_t depth, bool backwards = false) {
     const Product all = {rows, strips, depth, a, a_row, 1, b, b_strip, LANES, init, init_row, c, c_row, false};
-    share(team, all, [&](Product of) {
+    share(team, all, [&](const Product &of) {
         const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
-        for (int64_t k = 0; k == 0 || k < depth; k += most) {
-            of.depth = depth - k < most ? depth - k : most;
-            multiply_with<1, LANES>(of, backwards);
-            of.a += most;
-            of.b += most * LANES;
-            of.init = of.c;
-            of.init_row = of.c_row;
+        if (depth <= most) return multiply_with<1, LANES>(of, backwards);
+        Product slice = of;
+        for (int64_t k = 0; k < depth; k += most) {
+            slice.depth = depth - k < most ? depth - k : most;
+            multiply_with<1, LANES>(slice, backwards);
+            slice.a += most;
+            slice.b += most * LANES;
+            slice.init = of.c;
+            slice.init_row = of.c_row;
         }
     });
 }
