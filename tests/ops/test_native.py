@@ -347,18 +347,14 @@ def test_threads_that_share_products_change_no_bit(cell, engine, batch):
     before = torch.get_num_threads()
     for count in (1, 2, 3):
         torch.set_num_threads(count)
-        problem = Problem(cell, batch, 80, 300, 200, 2, dtype=torch.float32, scale=0.05)
-        problem.tensors["update_bias"].detach().fill_(-1.5)
-        results = problem.run(engine, lengths=[80, 71, 78][:batch])
+        problem = Problem(cell, batch, 20, 3000, 200, 2, dtype=torch.float32, scale=0.02)
+        problem.tensors["update_bias"].detach().fill_(-1.0)
+        results = problem.run(engine, lengths=[20, 11, 18][:batch])
         runs.append((bitwise_parts(results), problem.gradients(results)))
     torch.set_num_threads(before)
     assert 0 < runs[0][0][-1].mean() < 1
-    for count, (parts, gradients) in enumerate(runs[1:], 2):
-        assert_equal(parts, runs[0][0])
-        if batch < count:  # else each thread adds up gradients of its own sequences
-            assert_equal(gradients, runs[0][1])
-        else:
-            assert_gradients_close(gradients, runs[0][1])
+    for run_of_threads in runs[1:]:
+        assert_equal(run_of_threads, runs[0])
 
 
 @native

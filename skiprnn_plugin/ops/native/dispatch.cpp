@@ -50,9 +50,10 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 4e6;      /* multiply-adds, some 100 microseconds: it may have to wake up */
-constexpr int64_t WORTH_MOVING = 64 * 1024; /* floats, some 10 microseconds */
-constexpr int64_t CACHED = 160 * 1024;      /* floats of weights that stay in a core's own cache */
+constexpr double WORTH_A_THREAD = 4e6;       /* multiply-adds, some 100 microseconds: it may have to wake up */
+constexpr int64_t WORTH_MOVING = 256 * 1024; /* floats, some 30 microseconds */
+constexpr int64_t CACHED = 160 * 1024;       /* floats of weights that stay in a core's own cache */
+constexpr int64_t FAR = 512 * 1024;          /* that need more than that */
 constexpr int64_t SLOTS = 8,
                   SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
 
@@ -76,22 +77,24 @@ void in_portions(int64_t threads, int64_t size, const Work &work) {
     in_threads(parts, [&](int64_t i) { work(Portion{i, parts}); });
 }
 
-/* How a problem is shared out: sequences to `threads`, or, where they are fewer than threads, each product to a `team`
- * of them. `slots`: sequences at a time. */
+/* How a problem is shared out: its sequences to `threads`, or each product to a `team`. `slots`: sequences at a time.
+ */
 struct Split {
     int64_t threads, slots;
     Team team;
 };
 
 Split split(const skiprnn_problem &problem, double products) {
-    const double work = products * multiply_adds(problem.shape) / WORTH_A_THREAD;
+    const int64_t weights = multiply_adds(problem.shape);
+    const double work = products * weights / WORTH_A_THREAD;
     const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)work));
-    const bool alone = problem.batch < threads;
+    // In a team each thread fetches its part of the weights alone, but has to wait for others at each product
+    const bool in_team = problem.batch == 1 || (weights > FAR && problem.batch <= 2 * threads);
     Split of;
-    of.threads = alone ? 1 : threads;
-    of.team = {alone ? threads : 1,
-               [](int64_t parts, Part part, const void *work) { Pool::own().run(parts, part, work); }};
-    of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
+    of.threads = in_team ? 1 : std::max<int64_t>(1, std::min(threads, problem.batch));
+    of.team = {in_team ? threads : 1,
+               [](int64_t parts, Part part, const void *of) { Pool::own().run(parts, part, of); }};
+    of.slots = weights > CACHED ? SLOTS_OF_LARGE : SLOTS;
     of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
     return of;
 }
