@@ -52,27 +52,14 @@ bool spin(Condition done) {
 class Worker {
 public:
     /* Raises std::system_error if there is no thread to be had. */
-    Worker() {
-        sigset_t all, before;  // signals are for the program's own threads
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        try {
-            std::thread([this] { run(); }).detach();
-        } catch (...) {
-            pthread_sigmask(SIG_SETMASK, &before, nullptr);
-            throw;
-        }
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    }
+    Worker() { std::thread(&Worker::run, this).detach(); }
 
     void post(Part given, const void *given_of, int64_t given_index) {
         part = given;
         of = given_of;
         index = given_index;
         if (state.exchange(POSTED) != ASLEEP) return;
-        {
-            std::lock_guard<std::mutex> lock(mutex);
-        }  // it waits by now
+        std::lock_guard<std::mutex> lock(mutex);  // it waits by now
         awake.notify_one();
     }
 
@@ -99,6 +86,9 @@ private:
     std::condition_variable awake;
 
     void run() {
+        sigset_t all;  // signals are for the program's own threads
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, nullptr);
         while (true) {
             if (!spin([&] { return state.load() == POSTED; })) sleep();
             int posted = POSTED;
@@ -155,6 +145,7 @@ private:
     /* How many workers there are, of those wanted. */
     int64_t hire(int64_t wanted) {
         try {
+            workers.reserve(wanted);  // a worker that is there is never lost
             while ((int64_t)workers.size() < wanted) workers.push_back(std::make_unique<Worker>());
         } catch (const std::exception &) {  // no more threads, or no memory, to be had
         }

@@ -120,15 +120,17 @@ void multiply_with(const Product &of, bool backwards) {
     }
 }
 
-/* Multiply-adds, some 2 microseconds. The operands' way to another core and the result's back may take one, depending
- * on where the system has put the threads. */
-constexpr int64_t WORTH_A_PART = 64 * 1024;
+/* Multiply-adds in the time that memory takes from one core to another, some 200 nanoseconds; it depends on where the
+ * system has put the threads. */
+constexpr int64_t A_WAY = 6 * 1024;
+constexpr int64_t ON_A_WAY = 128; /* floats that come together */
 
-/* Calls `work` with the product, or with parts of it, some strips each, on the team's threads. */
+/* Calls `work` with the product, or with parts of it, some strips each, on the team's threads, if that is worth the way
+ * there and back, and that of so many `floats`. */
 template <class Work>
-void share(const Team &team, const Product &of, const Work &work) {
+void share(const Team &team, int64_t floats, const Product &of, const Work &work) {
     if (team.threads == 1) return work(of);
-    int64_t parts = of.rows * of.strips * STRIP * of.depth / WORTH_A_PART;
+    int64_t parts = of.rows * of.strips * STRIP * of.depth / (A_WAY * (2 + floats / ON_A_WAY));
     parts = parts < team.threads ? parts : team.threads;
     parts = parts < of.strips ? parts : of.strips;
     if (parts < 2) return work(of);
@@ -156,7 +158,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
                      const float *init, int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips,
                      int64_t depth, bool backwards = false) {
     const Product all = {rows, strips, depth, a, a_row, 1, b, b_strip, LANES, init, init_row, c, c_row, false};
-    share(team, all, [&](const Product &of) {
+    share(team, rows * (depth + strips * STRIP), all, [&](const Product &of) {
         const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
         if (depth <= most) return multiply_with<1, LANES>(of, backwards);
         Product slice = of;
@@ -176,7 +178,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
 inline void add_outer(const Team &team, const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,
                       int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
     const Product all = {rows, strips, depth, a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
-    share(team, all, [](const Product &of) { multiply_with<0, 0>(of, false); });
+    share(team, depth * (rows + strips * STRIP), all, [](const Product &of) { multiply_with<0, 0>(of, false); });
 }
 
 }  // namespace
