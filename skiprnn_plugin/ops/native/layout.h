@@ -143,7 +143,7 @@ struct Shared {
     int64_t next;    /* atomic: the first that nobody has begun */
     int64_t records; /* atomic: the first record that nobody has taken */
     int failed;      /* atomic: what went wrong, if anything did */
-    Team team;       /* of each thread */
+    Team team;       /* for each thread's products */
 };
 
 /* What one thread does in a backward. */

@@ -8,6 +8,9 @@
  * gradients of what is its own, but for whether all records are `near`. Gradients of weights, which are sums over
  * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their
  * sequence.
+ *
+ * Any threads may call it at once. Those that it starts itself wait for the next call, asleep; one call at a time has
+ * them, others do with their own. A fork starts its own.
  */
 #ifndef SKIPRNN_H
 #define SKIPRNN_H
