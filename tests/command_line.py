@@ -24,7 +24,7 @@ TASKS = {
     "frequency_discrimination": (
         "--criterion cross_entropy_with_budget --train-size 64 --valid-size 36 --sequence-duration 12".split()
     ),
-    "sequential_mnist": "--criterion cross_entropy_with_budget --valid-size 36 --rows".split(),
+    "sequential_mnist": "--criterion cross_entropy_with_budget --valid-size 36".split(),
     "imdb_sentiment": "--criterion cross_entropy_with_budget --sequence-length 12 --embedding-dim 7".split(),
 }
 
