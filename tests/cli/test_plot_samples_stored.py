@@ -61,7 +61,7 @@ def digits(tmp_path_factory):
     write_digits(data)
     runs = {"rows": (), "permuted": ("--permuted",)}
     for name, options in runs.items():
-        options = ("--data-dir", data, "--update-bias", -1, "--max-update", 1, *options)
+        options = ("--data-dir", data, "--rows", "--update-bias", -1, "--max-update", 1, *options)
         runs[name] = tmp_path_factory.mktemp(name)
         train(runs[name], *options, task="sequential_mnist")
     return runs
