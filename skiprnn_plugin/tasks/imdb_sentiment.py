@@ -34,7 +34,7 @@ class ImdbSentimentConfig(SequenceTaskConfig):
         },
     )
     sequence_length: int = field(default=200, metadata={"help": "steps of a sequence; longer texts are cropped"})
-    keep: str = field(default="start", metadata={"help": "which end of a longer text is kept: start or end"})
+    keep: str = field(default="end", metadata={"help": "which end of a longer text is kept: start or end"})
     pad_side: str = field(default="left", metadata={"help": "where a shorter text gets pad words: left or right"})
     padding: str = field(
         default="data",
