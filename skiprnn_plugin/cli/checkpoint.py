@@ -36,7 +36,35 @@ class Loaded:
     device: Any
 
 
-def import_user_dir(user_dir: Optional[str]) -> None:
+def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of a command that loads checkpoints; :func:`prepare_loading` reads them."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option to load checkpoints with in place of the stored one, such as data_dir=DIR or engine=reference",
+    )
+    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+
+
+def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
+    """Import ``--user-dir``, if it is given; returns the options that ``--set`` gives, by name."""
+    from omegaconf import OmegaConf
+
+    for setting in args.set:
+        if not setting.partition("=")[1]:
+            raise UserError(f"--set {setting}: expected NAME=VALUE")
+    try:
+        overrides = OmegaConf.to_container(OmegaConf.from_dotlist(args.set))
+    except Exception as error:  # YAML's and omegaconf's own
+        raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
+    if args.user_dir:
+        import_user_dir(args.user_dir)
+    return overrides
+
+
+def import_user_dir(user_dir: str) -> None:
     """Register a user's own plugin, so that its checkpoints load."""
     from fairseq import utils
 
@@ -52,17 +80,18 @@ def check_split(split: Optional[str]) -> None:
         raise UserError("--split train: expected a held-out split, such as valid or test")
 
 
-def load_checkpoint(path: Path, split: Optional[str]) -> Loaded:
+def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
-    Without ``split``, it is the one that the task's table reports.
+    Without ``split``, it is the one that the task's table reports. ``overrides`` are options in place of the stored
+    ones.
     """
     import torch
 
     from ..hub import load_model
 
     try:
-        model, cfg, task, num_updates = load_model(path)
+        model, cfg, task, num_updates = load_model(path, overrides)
     except ValueError as error:
         raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
@@ -130,15 +159,16 @@ def evaluate(loaded: Loaded) -> Run:
     return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))
 
 
-def read_runs(files: Sequence[Path], split: Optional[str]) -> List[Run]:
+def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
     """What files say of a held-out split: checkpoints, evaluated anew, logs, and the JSON of a report.
 
-    Without ``split``, it is the one that the table of a run's task reports.
+    Without ``split``, it is the one that the table of a run's task reports. For ``overrides`` see
+    :func:`load_checkpoint`.
     """
     runs: List[Run] = []
     for file in files:
         if is_checkpoint(file):
-            runs.append(evaluate(load_checkpoint(file, split)))
+            runs.append(evaluate(load_checkpoint(file, split, overrides)))
         else:
             runs += read_saved(file, split) if file.suffix == ".json" else [read_log(file, split)]
     return runs

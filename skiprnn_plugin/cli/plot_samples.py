@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from . import samples_images, samples_panels, samples_text
-from .checkpoint import Loaded, check_split, import_user_dir, load_checkpoint
+from .checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
 from .command import UserError
 from .figures import FORMATS, check_output, replace, save
 from .runs import find_checkpoint
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path("samples.png"), help="default: %(default)s")
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="default: %(default)s")
     parser.add_argument("--split", default="valid", help="held-out split to take them from (default: %(default)s)")
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoint needs one")
+    add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -32,9 +32,7 @@ def run(args: argparse.Namespace) -> None:
     if not 1 <= args.num_sequences <= MOST_SEQUENCES:
         raise UserError(f"--num-sequences: expected 1 to {MOST_SEQUENCES}, got {args.num_sequences}")
     path = find_checkpoint(args.checkpoint)
-    if args.user_dir:
-        import_user_dir(args.user_dir)
-    loaded = load_checkpoint(path, args.split)
+    loaded = load_checkpoint(path, args.split, prepare_loading(args))
     kind, size = TASKS.get(loaded.options["task"]), len(loaded.dataset)
     if kind is None:
         raise UserError(f"{path}: expected a model of task {' or '.join(TASKS)}, got {loaded.options['task']}")

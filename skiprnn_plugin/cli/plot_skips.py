@@ -8,7 +8,15 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from .checkpoint import Loaded, check_split, import_user_dir, iterate_batches, load_checkpoint, predict
+from .checkpoint import (
+    Loaded,
+    add_loading_arguments,
+    check_split,
+    iterate_batches,
+    load_checkpoint,
+    predict,
+    prepare_loading,
+)
 from .command import UserError, as_table
 from .figures import COLORS, check_output, new_figure, save
 from .runs import Run, find_checkpoint, find_files
@@ -55,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, default=Path("skips.png"), help="default: %(default)s")
     parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+    add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:
@@ -63,9 +71,8 @@ def run(args: argparse.Namespace) -> str:
     check_output(args.output)
     check_split(args.split)
     files = find_files(args.checkpoints, find_checkpoint)
-    if args.user_dir:
-        import_user_dir(args.user_dir)
-    runs = [count_skips(load_checkpoint(file, args.split)) for file in files]
+    overrides = prepare_loading(args)
+    runs = [count_skips(load_checkpoint(file, args.split, overrides)) for file in files]
     experiment = find_experiment(runs)
     skips = [
         _pool(label_runs(label, repeated[0].options), repeated)

@@ -7,7 +7,7 @@ from typing import List, Tuple
 
 import numpy as np
 
-from .checkpoint import check_split, import_user_dir, read_runs
+from .checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
 from .command import as_table
 from .figures import COLORS, TITLES, check_output, new_figure, save
 from .runs import RUN_HELP, find_files
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", help=f"logged metric to draw (default: {' or '.join(METRICS)}, what the runs have)")
     parser.add_argument("--output", type=Path, default=Path("tradeoff.png"), help="default: %(default)s")
     parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+    add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:
@@ -50,9 +50,7 @@ def run(args: argparse.Namespace) -> str:
     check_output(args.output)
     check_split(args.split)
     files = find_files(args.runs)
-    if args.user_dir:
-        import_user_dir(args.user_dir)
-    tradeoff = collect(read_runs(files, args.split), args.metric)
+    tradeoff = collect(read_runs(files, args.split, prepare_loading(args)), args.metric)
     save(draw(tradeoff, args.split), args.output)
     return as_markdown(tradeoff)
 

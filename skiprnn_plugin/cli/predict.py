@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, TextIO, Tuple
 
-from .checkpoint import import_user_dir
-from .command import UserError, first_sentence, run_command
+from .checkpoint import add_loading_arguments, prepare_loading
+from .command import UserError, run_command
 
 PROGRAM = "skiprnn-predict"
 WARM_UP = 3
@@ -46,14 +46,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help="sequences that go through the model at once; the time is then a batch's, divided by its sequences "
         "(default: %(default)s)",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option to load the model with in place of the stored one, such as data_dir=DIR or engine=reference",
-    )
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoint needs one")
+    add_loading_arguments(parser)
     args = parser.parse_intermixed_args(argv)
     try:
         return run_command(PROGRAM, run, args, sys.stdout)
@@ -72,7 +65,7 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
         raise UserError(f"--batch-size: expected at least 1, got {args.batch_size}")
     if not args.inputs and not args.text:
         raise UserError("expected an INPUT or --text, got none")
-    hub = _load(args.checkpoint, args.set, args.user_dir)
+    hub = _load(args.checkpoint, prepare_loading(args))
     check_inputs(hub, args.inputs, args.text)
     try:
         predictions = predict(hub, read_inputs(hub, args.inputs, args.text), args.batch_size)
@@ -87,20 +80,9 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     return None
 
 
-def _load(checkpoint: str, settings: Sequence[str], user_dir: Optional[str]):
-    from omegaconf import OmegaConf
-
+def _load(checkpoint: str, overrides: Dict[str, Any]):
     from ..hub import from_pretrained
 
-    for setting in settings:
-        if not setting.partition("=")[1]:
-            raise UserError(f"--set {setting}: expected NAME=VALUE")
-    if user_dir:
-        import_user_dir(user_dir)
-    try:
-        overrides = OmegaConf.to_container(OmegaConf.from_dotlist(list(settings)))
-    except Exception as error:  # YAML's and omegaconf's own
-        raise UserError(f"--set {' '.join(settings)}: can't be read ({first_sentence(error)})") from error
     try:
         return from_pretrained(checkpoint, **overrides)
     except (OSError, TypeError, ValueError) as error:

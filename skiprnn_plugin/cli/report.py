@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from .checkpoint import check_split, import_user_dir, read_runs
+from .checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
 from .command import UserError, as_table, run_command
 from .runs import (
     RUN_HELP,
@@ -97,7 +97,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
     parser.add_argument("--all", action="store_true", help="show rows without runs too")
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+    add_loading_arguments(parser)
     return run_command(PROGRAM, report, parser.parse_args(argv))
 
 
@@ -105,9 +105,7 @@ def report(args: argparse.Namespace) -> str:
     check_split(args.split)
     chosen = None if args.table in (None, "all") else find_table(args.table)
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
-    if args.user_dir:
-        import_user_dir(args.user_dir)
-    runs = read_runs(files, args.split or chosen and chosen.split)
+    runs = read_runs(files, args.split or chosen and chosen.split, prepare_loading(args))
     tables = [(chosen, runs)] if chosen else _assign(runs)
     if args.table is None and runs:
         tables = [(table, found) for table, found in tables if found]

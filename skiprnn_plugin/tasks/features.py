@@ -63,10 +63,9 @@ class FeatureTask(SequenceTask):
         check_choice("--padding", cfg.padding, ("data", "masked"))
         self.folder = Path(cfg.data_dir)
         if cfg.data_dir == "" or not any((self.folder / name).is_file() for name in (MANIFEST, CLASSES)):
-            elsewhere = "; where it is now: from_pretrained(..., data_dir=DIR)" if self.from_checkpoint else ""
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "
-                f"got {cfg.data_dir!r}{elsewhere}"
+                f"got {cfg.data_dir!r}{self.data_moved}"
             )
         has_classes = (self.folder / CLASSES).is_file()
         self.class_names = read_classes(self.folder) if has_classes else find_labels(self.items, "train")

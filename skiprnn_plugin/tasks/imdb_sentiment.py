@@ -65,10 +65,9 @@ class ImdbSentimentTask(SequenceTask):
         self.folder = Path(cfg.data_dir)
         dictionaries = [self.folder / name / "dict.txt" for name in ("input0", "label")]
         if cfg.data_dir == "" or not all(path.is_file() for path in dictionaries):
-            elsewhere = "; where it is now: from_pretrained(..., data_dir=DIR)" if self.from_checkpoint else ""
             raise ValueError(
                 "--data-dir: expected a folder with input0/dict.txt and label/dict.txt, as skiprnn-prepare imdb makes, "
-                f"got {cfg.data_dir!r}{elsewhere}"
+                f"got {cfg.data_dir!r}{self.data_moved}"
             )
         self.source_dictionary, self.label_dictionary = map(load_dictionary, dictionaries)
         self.class_names = [self.label_dictionary[symbol] for symbol in find_classes(self.label_dictionary)]

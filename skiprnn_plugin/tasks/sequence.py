@@ -65,6 +65,12 @@ class SequenceTask(StopsInOrder, FairseqTask):
         """What turns words into a model's input, [number of words, input_size]; None where the input is numbers."""
         return None
 
+    @property
+    def data_moved(self) -> str:
+        """What the message on a ``--data-dir`` that is not there says besides, if it is a trained model's."""
+        where = "; where it is now: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR)"
+        return where if self.from_checkpoint else ""
+
     def encode(self, raw):
         """A sequence as a user has it, for a model to read: an array [T, input_size], or words' numbers int64 [T].
 

@@ -60,7 +60,9 @@ class SequentialMNISTTask(SequenceTask):
         if split not in ("train", "valid", "test"):
             raise ValueError(f"split: expected train, valid or test, got {split!r}")
         if not os.path.isdir(cfg.data_dir):
-            raise ValueError(f"--data-dir: expected a folder with the MNIST database's files, got {cfg.data_dir!r}")
+            raise ValueError(
+                f"--data-dir: expected a folder with the MNIST database's files, got {cfg.data_dir!r}{self.data_moved}"
+            )
         images, labels = read_database(Path(cfg.data_dir), "t10k" if split == "test" else "train")
         if split != "test":
             size = len(images) - cfg.valid_size
