@@ -14,6 +14,7 @@ RUN_HELP = (
     "runs)"
 )
 TRAINING = ("optimizer", "lr", "clip_norm", "batch_size")  # options of how a model was trained
+PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
 SPEED = ("wps", "wpb", "bsz")  # logged by fairseq; about the machine and the batches, not the model
 
 
@@ -23,7 +24,8 @@ class Run:
 
     Attributes:
         path: the checkpoint or log that it was read from.
-        options: the model's, criterion's and task's options, and their names (``arch``, ``criterion``, ``task``).
+        options: the model's, criterion's and task's options, and their names (``arch``, ``criterion``, ``task``), as
+            :func:`collect_options` has them.
         metrics: what fairseq logs in a validation, without the split's name.
         sequences: how many held-out sequences that was; None where a log does not tell.
     """
@@ -91,7 +93,10 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
-    """One flat dictionary from the parts of a fairseq configuration that say what was trained, and how."""
+    """One flat dictionary from the parts of a fairseq configuration that say what was trained, and how.
+
+    Of a file or folder only its own name: where it lies differs from machine to machine.
+    """
     names = {"arch": cfg["model"]["_name"], "criterion": cfg["criterion"]["_name"], "task": cfg["task"]["_name"]}
     training = {
         "optimizer": cfg["optimizer"]["_name"],
@@ -99,7 +104,11 @@ def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
         "clip_norm": cfg["optimization"]["clip_norm"],
         "batch_size": cfg["dataset"]["batch_size"],
     }
-    return {**cfg["model"], **cfg["criterion"], **cfg["task"], **training, **names}
+    options = {**cfg["model"], **cfg["criterion"], **cfg["task"]}
+    paths = {
+        name: Path(value).name for name, value in options.items() if name.endswith(PATHS) and isinstance(value, str)
+    }
+    return {**options, **paths, **training, **names}
 
 
 def reported_split(options: Mapping[str, Any]) -> str:

@@ -7,13 +7,10 @@ from typing import Any, Dict, List, Optional
 from .command import UserError
 from .runs import Run, reported_split
 
-PATHS = ("_dir", "_path")  # ends of the names of options that say where something was on the machine
-
 
 def as_saved(run: Run, metrics: Dict[str, Optional[float]]) -> Dict[str, Any]:
     """A run as the report's JSON holds it."""
-    options = {name: value for name, value in run.options.items() if not name.endswith(PATHS)}
-    return {"path": str(run.path), "sequences": run.sequences, "options": options, "metrics": metrics}
+    return {"path": str(run.path), "sequences": run.sequences, "options": run.options, "metrics": metrics}
 
 
 def read_saved(path: Path, split: Optional[str]) -> List[Run]:

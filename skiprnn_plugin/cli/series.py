@@ -6,7 +6,7 @@ from .runs import Run
 from .tables import plain
 
 # Runs that differ in these alone repeat each other
-REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine")
+REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir")
 # Models that differ in these besides are one model: under other update rules, with more or fewer updates
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 

@@ -10,7 +10,6 @@ from matplotlib.image import imread
 
 from skiprnn_plugin.cli import samples_images, samples_text
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.cli.samples import Read
 from skiprnn_plugin.cli.samples_text import COLUMNS, Text, as_html, wrap
 
@@ -84,20 +83,6 @@ def test_shows_the_models_own_updates(prints, digits, tmp_path, figures, name):
         assert panel.get_title() == f"label {int(target)}, predicted {int(y.argmax())}\nused {int(u.sum())} of 28"
     assert 0 < output.updates.mean() < 1  # so that there is something to tell apart
     assert [text.get_text() for text in figures[0].legends[0].get_texts()] == ["used", "skipped"]
-
-
-def test_data_that_have_moved(prints, fails, digits, tmp_path):
-    """Every command that loads a checkpoint is told where they are, by one option."""
-    write_digits(tmp_path / "moved data", test=3)
-    moved = ("--set", f"data_dir={tmp_path}/moved data")
-    printed = prints(report, digits["rows"], "--table", "mnist", *moved)
-    assert printed.endswith("Held-out split: test, 3 sequences.\n")
-    skips = ("--split", "test", "--output", tmp_path / "skips.png")
-    assert "| 3 |" in prints(main, "skips", digits["rows"], *skips, *moved)
-    samples = ("samples", digits["rows"], "--split", "test", "--output", tmp_path / "digits.png")
-    assert "--num-sequences: split test has 3, got 4" in fails(main, *samples, *moved)
-    where = "got 'gone'; where it is now: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR))"
-    assert where in fails(main, *samples, "--set", "data_dir=gone")
 
 
 class Page(HTMLParser):
