@@ -59,7 +59,7 @@ if $quick; then
 else
     read_settings 129000
 fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}"
+python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
 if $quick; then
     launch mnist mnist-quick "rows, skip-gru" "${options[@]}"
 else

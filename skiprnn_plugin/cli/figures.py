@@ -8,6 +8,7 @@ from .command import UserError, first_sentence
 
 WIDTH = 9.0  # inches; 900 pixels, a README's width, at DPI
 DPI = 100
+LEGEND = 140  # letters in a line of a legend
 FORMATS = (".png", ".pdf", ".svg")
 
 # Okabe and Ito's, which readers of any colour vision tell apart
@@ -28,6 +29,12 @@ def new_figure(height: float):
     figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def add_legend(figure, labels: Sequence[str]) -> None:
+    """The legend of a figure whose axes have these labels: below them, where it hides nothing."""
+    columns = max(min(LEGEND // (max(map(len, labels)) + 8), 4), 1)  # a key takes the place of 8 letters
+    figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
 
 
 def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:

@@ -7,7 +7,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from .command import UserError, as_table
-from .figures import COLORS, TITLES, check_output, new_figure, save
+from .figures import COLORS, TITLES, add_legend, check_output, new_figure, save
 from .logs import History, read_history
 from .runs import find_files, find_log, is_checkpoint
 from .series import group_series, label_runs
@@ -19,7 +19,6 @@ OVER = {"updates": "num_updates", "epochs": "epoch"}
 LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
 MARKERS = ("", "o", "s", "^")  # once all colours are taken, a few along the line
 FEW = 3  # validations that make a line hard to see
-LEGEND = 140  # letters in a line of the legend
 
 
 class Curve(NamedTuple):
@@ -111,9 +110,7 @@ def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
     axes.grid(color="0.92", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    longest = max(len(curve.label) for curve in curves)
-    columns = max(min(LEGEND // (longest + 8), 4), 1)  # a key takes the place of 8 letters
-    figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
+    add_legend(figure, [curve.label for curve in curves])
     return figure
 
 

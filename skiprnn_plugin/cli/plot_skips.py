@@ -18,7 +18,7 @@ from .checkpoint import (
     prepare_loading,
 )
 from .command import UserError, as_table
-from .figures import COLORS, check_output, new_figure, save
+from .figures import COLORS, add_legend, check_output, new_figure, save
 from .runs import Run, find_checkpoint, find_files
 from .series import group_series, label_runs
 from .tradeoff import find_experiment
@@ -37,7 +37,7 @@ class Skips(NamedTuple):
     """Runs that repeat each other, all counted together.
 
     Attributes:
-        label: for the legend.
+        label: of the model.
         counts: see :class:`CountedRun`.
         sequences: how many held-out sequences were read, by all runs.
         runs: how many runs.
@@ -55,6 +55,10 @@ class Skips(NamedTuple):
     @property
     def longest(self) -> int:
         return len(self.counts) - 1
+
+    @property
+    def legend(self) -> str:
+        return f"{self.label}: mean {self.mean:.3g}, longest {self.longest}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,13 +130,15 @@ def draw(skips: Sequence[Skips], title: str):
             fill=len(skips) == 1,
             linewidth=1.3,
             linestyle=("-", "--", ":")[index // len(COLORS) % 3],
-            label=f"{each.label}: mean {each.mean:.3g}, longest {each.longest}",
+            label=each.legend,
         )
     axes.set_yscale("log")
+    # Else the lowest bar would end at the axis, as if there were none
+    axes.set_ylim(bottom=min(each.counts[each.counts > 0].min() / each.sequences for each in skips) / 2)
     axes.set_xlabel("steps skipped between two updates")
     axes.set_ylabel("times per sequence")
     axes.set_title(title, loc="left", fontsize=10)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    add_legend(figure, [each.legend for each in skips])
     return figure

@@ -62,9 +62,13 @@ def test_repetitions_are_counted_together(prints, tiny, tmp_path, figures):
 def test_bars_and_lines():
     skips = Skips("GRU", np.array([6, 0, 2]), 4, 1)
     assert (skips.mean, skips.longest) == (0.5, 2)
-    (one,), (two, _) = draw([skips], "").axes[0].patches, draw([skips, skips], "").axes[0].patches
+    figure = draw([skips], "")
+    (one,), (two, _) = figure.axes[0].patches, draw([skips, skips], "").axes[0].patches
     assert one.get_data().edges.tolist() == [-0.5, 0.5, 1.5, 2.5]
     assert one.get_fill() and not two.get_fill()
+    assert figure.axes[0].get_ylim()[0] == 0.25  # half the lowest bar's height
+    figure.draw_without_rendering()
+    assert figure.legends[0].get_window_extent().y1 <= figure.axes[0].get_tightbbox().y0  # hides no bar
 
 
 def test_a_model_that_never_updates_twice(fails, tiny, monkeypatch):
