@@ -24,7 +24,7 @@ def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
     Raises:
         UserError: ``dest`` is there and may not be replaced, or can't be written.
     """
-    dest = Path(os.path.abspath(dest))  # "." has a name too
+    dest = Path(os.path.realpath(dest))  # "." has a name too, and of a link what it stands for is replaced
     part, old = (dest.parent / f".{dest.name}.{os.getpid()}.{suffix}" for suffix in ("part", "old"))
     try:
         _clear_leftovers(dest)

@@ -39,6 +39,17 @@ def test_replaces_only_when_told(tmp_path):
     assert (tmp_path / "dest" / RECORD).read_text() == "new" and names(tmp_path) == ["dest"]
 
 
+def test_a_link_stays_one(tmp_path):
+    """What it stands for, perhaps on another disk, is made and replaced."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/dest")
+    for content in ("old", "new"):
+        with new_folder(tmp_path / "link", content == "new", RECORD) as folder:
+            (folder / RECORD).write_text(content)
+        assert (tmp_path / "disk/dest" / RECORD).read_text() == content and (tmp_path / "link").is_symlink()
+        assert names(tmp_path) == ["disk", "link"] and names(tmp_path / "disk") == ["dest"]
+
+
 def test_replaces_nothing_of_somebody_elses(tmp_path):
     (tmp_path / "dest").mkdir()
     with pytest.raises(UserError, match="holds no record.json"):
