@@ -84,7 +84,7 @@ for length in "${lengths[@]}"; do
 done
 
 mkdir -p "${RUNS:-runs}"
-data=$(absolute "${RUNS:-runs}/imdb-data") # so that the checkpoints' models find it from anywhere
+data=$(absolute "${RUNS:-runs}/imdb-data") # so that the checkpoints' models find it from any folder
 if [ ! -e "$data" ]; then
     skiprnn-prepare imdb "$reviews" "$data" >&2
 fi
@@ -99,8 +99,8 @@ for length in "${lengths[@]}"; do
 done
 finish
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.html"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.html" --set "data_dir=$data"
 done
 for length in "${lengths[@]}"; do
-    report "imdb-$length" --checkpoint best
+    report "imdb-$length" --checkpoint best --set "data_dir=$data"
 done

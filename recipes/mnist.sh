@@ -67,9 +67,10 @@ else
 fi
 finish
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --num-sequences 12 --output "$run/samples.png"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --num-sequences 12 --output "$run/samples.png" \
+        --set "data_dir=$data"
 done
 if ! $quick; then
     skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/mnist/accuracy.png" >&2
 fi
-report mnist --checkpoint best
+report mnist --checkpoint best --set "data_dir=$data"
