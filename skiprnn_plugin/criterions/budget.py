@@ -10,6 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from .. import metrics
+from ..modules.arguments import check_choice
 from .cost import Cost
 
 BUDGETS = ("per_sample", "l1", "l2")
@@ -56,8 +57,7 @@ class Budget(nn.Module):
         target_fraction: Optional[float],
     ):
         super().__init__()
-        if budget not in BUDGETS:
-            raise ValueError(f"--budget: expected one of {', '.join(BUDGETS)}, got {budget!r}")
+        check_choice("--budget", budget, BUDGETS)
         if (target_updates is None) != (budget == "per_sample"):
             need = "no" if budget == "per_sample" else "a"
             raise ValueError(f"--target-updates: --budget {budget} takes {need} target, got {target_updates}")

@@ -10,6 +10,7 @@ from fairseq.models import BaseFairseqModel, register_model, register_model_arch
 from torch import Tensor, nn
 
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
+from ..modules.arguments import check_choice
 from ..ops import uniform
 
 
@@ -196,12 +197,6 @@ def as_option_errors(arguments):
         if not separator or name not in arguments:
             raise
         raise ValueError(f"--{name.replace('_', '-')}:{rest}") from None
-
-
-def check_choice(option: str, value: str, choices) -> None:
-    """Raise ValueError if ``value`` is none of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{option}: expected {' or '.join(choices)}, got {value!r}")
 
 
 def _register_architecture(rule: str, cell: str, name: str) -> None:

@@ -12,7 +12,7 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, Frames, re
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from ..data.sequence import split_key
-from ..models.skip_rnn import check_choice
+from ..modules.arguments import check_choice
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 

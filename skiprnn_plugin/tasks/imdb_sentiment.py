@@ -17,7 +17,7 @@ from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.tokenize_text import RECORD, Tokenizer, load_tokenizer
 from ..data.word2vec import load_word_vectors
-from ..models.skip_rnn import check_choice
+from ..modules.arguments import check_choice
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)

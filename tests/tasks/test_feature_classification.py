@@ -151,8 +151,8 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
         ({"data_dir": ""}, "^--data-dir: expected a folder with manifest.tsv, as skiprnn-prepare .*got ''$"),
         ({"data_dir": "nowhere"}, "^--data-dir: .*got 'nowhere'$"),
         ({"sequence_length": 0}, "^--sequence-length: expected at least 1, got 0$"),
-        ({"crop": "start"}, "^--crop: expected head or tail, got 'start'$"),
-        ({"padding": "none"}, "^--padding: expected data or masked, got 'none'$"),
+        ({"crop": "start"}, "^--crop: expected one of head, tail, got 'start'$"),
+        ({"padding": "none"}, "^--padding: expected one of data, masked, got 'none'$"),
     ],
     ids=str,
 )
