@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from .cli.command import first_sentence
+from .reading import first_sentence
 from .tasks.sequence import SequenceTask, drop_unknown_options
 
 Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]

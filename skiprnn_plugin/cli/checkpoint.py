@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
-from .command import UserError, first_sentence
+from ..reading import first_sentence, show_progress
+from .command import UserError
 from .logs import read_log
 from .runs import Run, collect_options, is_checkpoint, reported_split
 from .saved import read_saved
@@ -107,7 +108,6 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any])
 def iterate_batches(loaded: Loaded):
     """The whole held-out split on the model's device, in the batches of the run's own validation."""
     from fairseq import utils
-    from tqdm import tqdm
 
     cfg = loaded.cfg
     batches = loaded.task.get_batch_iterator(
@@ -119,8 +119,7 @@ def iterate_batches(loaded: Loaded):
         required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
         seed=cfg.common.seed,
     ).next_epoch_itr(shuffle=False, set_dataset_epoch=False)
-    # Shown on a terminal alone, and only where it takes more than a second
-    for sample in tqdm(batches, desc=str(loaded.path), delay=1, leave=False, disable=None):
+    for sample in show_progress(batches, str(loaded.path)):
         yield _to_device(loaded, sample)
 
 

@@ -47,12 +47,6 @@ def _quiet():
         logging.disable(level)
 
 
-def first_sentence(error: BaseException) -> str:
-    """An exception of somebody else's in a few words."""
-    text = str(error).strip().split("\n")[0].split(". ")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def as_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines))

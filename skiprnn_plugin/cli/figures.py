@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import Callable, Sequence
 
-from .command import UserError, first_sentence
+from ..reading import first_sentence
+from .command import UserError
 
 WIDTH = 9.0  # inches; 900 pixels, a README's width, at DPI
 DPI = 100

@@ -10,7 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from ..hub import SkipRNNHub
-from .command import UserError, first_sentence
+from ..reading import first_sentence
+from .command import UserError
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Iterator
 
-from .command import UserError, first_sentence
+from ..reading import first_sentence
+from .command import UserError
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, TextIO, Tuple
 
+from ..reading import show_progress
 from .checkpoint import add_loading_arguments, prepare_loading
 from .command import UserError, run_command
 
@@ -57,8 +58,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     """Print lines to ``output`` as they come, or return JSON."""
-    from tqdm import tqdm
-
     from .inputs import check_inputs, read_inputs
 
     if args.batch_size < 1:
@@ -69,8 +68,8 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     check_inputs(hub, args.inputs, args.text)
     try:
         predictions = predict(hub, read_inputs(hub, args.inputs, args.text), args.batch_size)
-        # Shown on a terminal alone, and not between the lines there
-        predictions = tqdm(predictions, delay=1, leave=False, disable=(output.isatty() and not args.json) or None)
+        among_lines = output.isatty() and not args.json  # there a bar would be in the way
+        predictions = show_progress(predictions, args.checkpoint, disable=among_lines or None)
         if args.json:
             items = [json.dumps(as_json(hub, name, prediction)) for name, prediction in predictions]
             return "[\n" + ",\n".join(items) + "\n]"

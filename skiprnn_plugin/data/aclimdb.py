@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from tqdm import tqdm
+from ..reading import show_progress
 
 TOP = "aclImdb"
 SPLITS = ("train", "test")
@@ -52,7 +52,7 @@ def read_aclimdb(source: Path) -> Dict[str, List[Review]]:
         raise ValueError(f"{source}: no such file or folder")
     files = _in_folder(source) if source.is_dir() else _in_archive(source)
     found: Dict[Tuple[str, str], Dict[int, Review]] = {(split, label): {} for split in SPLITS for label in LABELS}
-    for name, content in tqdm(files, desc=str(source), unit=" reviews", delay=1, leave=False, disable=None):
+    for name, content in show_progress(files, str(source), unit=" reviews"):
         split, label, file = name.split("/", 2)
         try:
             review = Review(label, _number(file), name, _text(content))

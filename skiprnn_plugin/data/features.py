@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
-from tqdm import tqdm
 
-from ..cli.command import first_sentence
+from ..reading import first_sentence, show_progress
 from .fit import Fit
 from .manifest import MANIFEST, Item
 from .sequence import StoredDataset
@@ -92,8 +91,7 @@ class FeatureStore:
     def check(self, positions: Sequence[int]) -> None:
         """Raise ValueError if one of these sequences is not as the manifest says."""
         if not self.is_joint:
-            # Shown on a terminal alone, and only where it takes more than a second
-            for position in tqdm(positions, desc=str(self.folder), delay=1, leave=False, disable=None):
+            for position in show_progress(positions, str(self.folder)):
                 self.view(position)
 
 

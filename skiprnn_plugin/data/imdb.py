@@ -6,9 +6,9 @@ from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 from fairseq.data import Dictionary
-from tqdm import tqdm
 
 from .. import __version__
+from ..reading import show_progress
 from .aclimdb import LABELS, Review, read_aclimdb
 from .binarize import build_dictionary, write_items
 from .tokenize_text import MODEL, RECORD, Tokenizer, sentencepiece_tokenizer, tokenize_words, train_sentencepiece
@@ -111,7 +111,7 @@ def _tokenizer(bpe: str, vocab_size: Optional[int], reviews: List[Review], folde
 
 
 def _tokens(what: str, reviews: List[Review], tokenize: Tokenizer) -> Iterator[List[str]]:
-    for review in tqdm(reviews, desc=what, unit=" reviews", delay=1, leave=False, disable=None):
+    for review in show_progress(reviews, what, unit=" reviews"):
         tokens = tokenize(review.text)
         if not tokens:
             raise ValueError(f"{review.name}: no words in it")

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import load_indexed_dataset
-from tqdm import tqdm
 
-from ..cli.command import first_sentence
+from ..reading import first_sentence, show_progress
 from .fit import Fit
 from .sequence import StoredDataset
 
@@ -44,8 +43,7 @@ def load_items(prefix: Path, dictionary: Dictionary) -> Items:
             raise ValueError(f"{prefix}{suffix}: no such file")
     try:
         tokens = load_indexed_dataset(str(prefix), dictionary)
-        # Shown on a terminal alone, and only where it takes more than a second
-        indices = tqdm(range(len(tokens)), desc=str(prefix), delay=1, leave=False, disable=None)
+        indices = show_progress(range(len(tokens)), str(prefix))
         lengths = np.array([_check_item(tokens[index], dictionary) for index in indices])
     except Exception as error:
         raise ValueError(f"{prefix}: can't be read as fairseq's binarized data ({first_sentence(error)})") from error

@@ -6,7 +6,7 @@ from typing import Dict, List, Sequence
 
 import numpy as np
 
-from ..cli.command import first_sentence
+from ..reading import first_sentence
 
 DECIMAL = b"0123456789.-+e \n"  # what a text file consists of, but for the words
 LARGEST = 1000.0  # word vectors have components around 1; training could not start from what a damaged file may hold

@@ -1,0 +1,16 @@
+"""What all that reads users' files shares: a bar where that takes long, and a word on what went wrong."""
+
+from typing import Iterable, Optional
+
+from tqdm import tqdm
+
+
+def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **options) -> Iterable:
+    """The items, with tqdm's bar on a terminal where they take more than a second; ``options`` are tqdm's."""
+    return tqdm(items, desc=name, delay=1, leave=False, disable=disable, **options)
+
+
+def first_sentence(error: BaseException) -> str:
+    """An exception of somebody else's in a few words."""
+    text = str(error).strip().split("\n")[0].split(". ")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
