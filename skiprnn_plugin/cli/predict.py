@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
             items = [json.dumps(as_json(hub, name, prediction)) for name, prediction in predictions]
             return "[\n" + ",\n".join(items) + "\n]"
         _print_rows(hub, predictions, output)
-    except ValueError as error:  # an engine that can't run here
+    except (ImportError, ValueError) as error:  # an engine that can't run here; no library for the task's encode
         raise UserError(f"{args.checkpoint}: {error}") from error
     return None
 

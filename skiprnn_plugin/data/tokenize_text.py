@@ -69,8 +69,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     add_if_not_exist=False)`` gives a text's ids as the prepared ones are.
 
     Raises:
-        ValueError: ``prepare.json`` or the model is damaged.
-        OSError: one of them is not there.
+        ValueError: ``prepare.json`` or the model is damaged or not there.
         ImportError: the folder needs sentencepiece, and there is none.
     """
     record = Path(folder) / RECORD
@@ -78,14 +77,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         bpe = json.loads(record.read_text(encoding="utf-8"))["bpe"]
         if bpe not in TOKENIZERS:
             raise ValueError(f"bpe is {bpe!r}, expected one of {', '.join(TOKENIZERS)}")
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{record}: not a record of skiprnn-prepare's ({error})") from error
     if bpe == "none":
         return tokenize_words
     model = Path(folder) / MODEL
     try:
         return sentencepiece_tokenizer(model.read_bytes())
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{model}: not a sentencepiece model ({error})") from error
 
 

@@ -206,6 +206,18 @@ def test_names_the_checkpoint(fails, files, what):
     assert f"error: {what}: " in fails(main, what, "pair.npy")
 
 
+def test_a_library_that_is_missing(fails, checkpoints, monkeypatch):
+    """As sentencepiece may be, where texts are to be cut as its model does it."""
+
+    def encode(self, raw):
+        raise ImportError("sentencepiece is missing")
+
+    task = from_pretrained(checkpoints["words"]).task
+    monkeypatch.setattr(type(task), "encode", encode)
+    message = f"skiprnn-predict: error: {checkpoints['words']}: sentencepiece is missing\n"
+    assert fails(main, checkpoints["words"], "--text", "good") == message
+
+
 def test_damaged_files(files):
     """One error that names the file, or numbers, as those of a file with another number in it."""
     hub, rng = from_pretrained(FOLDER / "skip_gru.pt"), random.Random(0)

@@ -67,6 +67,9 @@ def test_tokenizer_of_a_folder(tmp_path):
     (tmp_path / "sentencepiece.bpe.model").write_bytes(b"hello")
     with pytest.raises(ValueError, match="sentencepiece.bpe.model: not a sentencepiece model"):
         load_tokenizer(tmp_path)
+    (tmp_path / "sentencepiece.bpe.model").unlink()
+    with pytest.raises(ValueError, match="sentencepiece.bpe.model: not a sentencepiece model .*No such file"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"bpe": "gpt2"}'])
