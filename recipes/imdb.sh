@@ -83,6 +83,8 @@ for length in "${lengths[@]}"; do
     fi
 done
 
+list_rows imdb-200 "${rows[@]}" >/dev/null # before the long work; imdb-400 has the same
+
 mkdir -p "${RUNS:-runs}"
 data=$(absolute "${RUNS:-runs}/imdb-data") # so that the checkpoints' models find it from any folder
 if [ ! -e "$data" ]; then

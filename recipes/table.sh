@@ -2,6 +2,8 @@
 #
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
+#   list_rows TABLE ROW...            prints these rows of a table (all, if none is named), each with its flags of
+#                                     fairseq-train; ends the recipe if there is no such row
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
@@ -56,10 +58,14 @@ full_options=()
 runs=()
 tables=() # of each run
 
+list_rows() {
+    check_distinct ROW "${@:2}"
+    python -m skiprnn_plugin.cli.tables "$@"
+}
+
 start() {
     local rows row flags besides
-    check_distinct ROW "${@:4}"
-    rows=$(python -m skiprnn_plugin.cli.tables "$1" "${@:4}")
+    rows=$(list_rows "$1" "${@:4}")
     while IFS=$'\t' read -r row flags; do
         besides=()
         if [[ $flags == *"--arch full_"* ]]; then

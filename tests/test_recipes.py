@@ -241,6 +241,7 @@ def until(condition):
         ("imdb.sh", [ROOT], {"WORD2VEC": "no.bin"}, "error: WORD2VEC: expected a file of word vectors, got 'no.bin'"),
         ("imdb.sh", [ROOT], {"LENGTHS": "200 300"}, "error: LENGTHS: expected 200, 400 or both, got '200 300'"),
         ("imdb.sh", [ROOT], {"LENGTHS": "200 200"}, "error: LENGTHS: '200' is given twice"),
+        ("imdb.sh", [ROOT, "rnn"], {}, "unknown row 'rnn' of table 'imdb-200'; known: lstm,"),
         ("mnist.sh", [], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST database, got ''"),
         ("mnist.sh", ["no/folder"], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST"),
         ("mnist.sh", [ROOT, "--quick", "gru"], {}, "error: ROW: --quick has a model of its own, got 'gru'"),
