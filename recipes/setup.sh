@@ -19,6 +19,9 @@ _setup() {
     if [ -n "${PYTHON:-}" ]; then
         candidates=("$PYTHON")
     fi
+    if [ -n "${RUNS:-}" ] && [[ $RUNS != /* ]]; then
+        RUNS=$PWD/$RUNS # as the caller means it, whose folder is left here
+    fi
     cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
     if [ ! -x .venv/bin/python ]; then
         for candidate in "${candidates[@]}"; do

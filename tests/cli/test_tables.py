@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from skiprnn_plugin.cli.runs import describe
+from skiprnn_plugin.cli.runs import describe, find_departures
 from skiprnn_plugin.cli.tables import TABLES, main, plain
 
 from ..command_line import PLUGIN, ROOT, run
@@ -195,6 +195,12 @@ def test_flops_agree_with_updates(name):
 )  # fmt: skip
 def test_values_are_written_as_in_the_paper(value, text):
     assert plain(value) == text
+
+
+def test_pad_words_are_steps_in_the_paper():
+    """Whose full models make 200 and 400 updates."""
+    for name in ("imdb-200", "imdb-400"):
+        assert find_departures(TABLES[name], {"padding": "masked"}) == {"padding": "data"}
 
 
 def test_fairseq_takes_the_printed_options(prints):

@@ -12,7 +12,7 @@ def _imdb(sequence_length: int, *lines: Tuple[Model, Sequence[str]]) -> Table:
         title=f"IMDB, {sequence_length} words",
         task="imdb_sentiment",
         condition={"sequence_length": sequence_length},
-        settings={**SETTINGS, "hidden_size": 128, "dropout": 0.2, "embedding_dim": 300},
+        settings={**SETTINGS, "hidden_size": 128, "dropout": 0.2, "embedding_dim": 300, "padding": "data"},
         spread="over four runs",
         columns=(
             Column("accuracy", "accuracy", ".3f"),
