@@ -25,6 +25,7 @@ TASKS = {
         "--criterion cross_entropy_with_budget --train-size 64 --valid-size 36 --sequence-duration 12".split()
     ),
     "sequential_mnist": "--criterion cross_entropy_with_budget --valid-size 36".split(),
+    "feature_classification": "--criterion cross_entropy_with_budget".split(),
     "imdb_sentiment": "--criterion cross_entropy_with_budget --sequence-length 12 --embedding-dim 7".split(),
 }
 

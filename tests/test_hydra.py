@@ -12,6 +12,7 @@ from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
+from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
@@ -22,6 +23,7 @@ CONFIG = PLUGIN / "config"
 TASKS = {
     "adding": AddingConfig,
     "frequency_discrimination": FrequencyDiscriminationConfig,
+    "feature_classification": FeatureClassificationConfig,
     "imdb_sentiment": ImdbSentimentConfig,
     "sequential_mnist": SequentialMNISTConfig,
 }

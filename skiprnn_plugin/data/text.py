@@ -1,6 +1,5 @@
-"""Texts with a label each: read from fairseq's binarized form, and brought to a length."""
+"""Texts with a label each, read from fairseq's binarized form."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import List, NamedTuple, Tuple
 
@@ -11,6 +10,7 @@ from fairseq.data.data_utils import load_indexed_dataset
 from tqdm import tqdm
 
 from ..cli.command import first_sentence
+from .fit import Fit
 from .sequence import StoredDataset
 
 
@@ -84,38 +84,6 @@ def load_labels(prefix: Path, dictionary: Dictionary) -> np.ndarray:
             raise ValueError(f"{prefix}: expected one label for each text, got {names} for number {index}")
         labels.append(classes[symbols[0]])
     return np.array(labels)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Brings texts to a length.
-
-    Attributes:
-        length: words that a text has at most; with ``padding`` "data", exactly.
-        keep: which end of a longer text stays, "start" or "end".
-        pad_side: where a shorter one is filled up with ``pad_word``, "left" or "right".
-        padding: "data": pad words are input like any other; "masked": shorter texts stay short.
-        pad_word: its number.
-    """
-
-    length: int
-    keep: str
-    pad_side: str
-    padding: str
-    pad_word: int
-
-    def __call__(self, words: np.ndarray) -> np.ndarray:
-        """int64 [T], from the words' numbers, int64 [any]."""
-        words = words[: self.length] if self.keep == "start" else words[-self.length :]
-        if self.padding == "masked":
-            return words
-        missing = self.length - len(words)
-        sides = (missing, 0) if self.pad_side == "left" else (0, missing)
-        return np.pad(words, sides, constant_values=self.pad_word)
-
-    def sizes(self, lengths: np.ndarray) -> np.ndarray:
-        """T of texts of so many words, [N]."""
-        return np.minimum(lengths, self.length) if self.padding == "masked" else np.full_like(lengths, self.length)
 
 
 class TextDataset(StoredDataset):

@@ -28,6 +28,9 @@ class SkipRNNConfig(FairseqDataclass):
     hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
     num_layers: int = field(default=1, metadata={"help": "layers; one gate serves them all"})
     dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
+    input_dropout: float = field(
+        default=0.0, metadata={"help": "dropout of the input's features, of words those of their embeddings"}
+    )
     zoneout: float = field(
         default=0.0, metadata={"help": "probability that a unit keeps its old value for a step of training"}
     )
@@ -107,6 +110,8 @@ class SkipRNNModel(BaseFairseqModel):
         check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
         if not 0 <= cfg.skip_prob <= 1:
             raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
+        if not 0 <= cfg.input_dropout < 1:
+            raise ValueError(f"--input-dropout: expected a probability in [0, 1), got {cfg.input_dropout}")
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
         self.has_gate = cfg.update_rule == "learned"
         self.draws_updates = self.has_gate and cfg.binarize == "bernoulli"
@@ -130,6 +135,7 @@ class SkipRNNModel(BaseFairseqModel):
         with as_option_errors({"hidden_size", *options}):
             self.rnn = modules[cfg.cell](input_size, cfg.hidden_size, **options)
         self.num_directions = 2 if cfg.bidirectional else 1
+        self.input_dropout = nn.Dropout(cfg.input_dropout)
         self.dropout = nn.Dropout(cfg.dropout)
         self.head = nn.Linear(self.num_directions * cfg.hidden_size, output_size)
         nn.init.xavier_uniform_(self.head.weight)
@@ -161,6 +167,7 @@ class SkipRNNModel(BaseFairseqModel):
         batch, steps = x.shape[:2]
         if self.embedding is not None:
             x = self.embedding(x)
+        x = self.input_dropout(x)
         schedule = noise = None
         if self.skip_prob is not None:
             schedule = self._draw(x, seeds) >= self.skip_prob

@@ -12,8 +12,9 @@ import torch
 from fairseq.tasks import register_task
 from torch import nn
 
+from ..data.fit import Fit
 from ..data.sequence import split_key
-from ..data.text import Fit, TextDataset, find_classes, load_dictionary, load_items, load_labels
+from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.tokenize_text import RECORD, Tokenizer, load_tokenizer
 from ..data.word2vec import load_word_vectors
 from ..models.skip_rnn import check_choice
@@ -34,7 +35,7 @@ class ImdbSentimentConfig(SequenceTaskConfig):
         },
     )
     sequence_length: int = field(default=200, metadata={"help": "steps of a sequence; longer texts are cropped"})
-    keep: str = field(default="start", metadata={"help": "which end of a longer text is kept: start or end"})
+    crop: str = field(default="head", metadata={"help": "which end of a longer text is kept: head or tail"})
     pad_side: str = field(default="left", metadata={"help": "where a shorter text gets pad words: left or right"})
     padding: str = field(
         default="data",
@@ -58,7 +59,7 @@ class ImdbSentimentTask(SequenceTask):
     def __init__(self, cfg: ImdbSentimentConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         check_positive({"--sequence-length": cfg.sequence_length, "--embedding-dim": cfg.embedding_dim})
-        check_choice("--keep", cfg.keep, ("start", "end"))
+        check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--pad-side", cfg.pad_side, ("left", "right"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
         self.folder = Path(cfg.data_dir)
@@ -75,7 +76,7 @@ class ImdbSentimentTask(SequenceTask):
             raise ValueError(f"{dictionaries[1]}: expected at least two labels, got {self.class_names}")
         self.input_size = cfg.embedding_dim
         self.output_size = len(self.class_names)
-        self.fit = Fit(cfg.sequence_length, cfg.keep, cfg.pad_side, cfg.padding, self.source_dictionary.pad())
+        self.fit = Fit(cfg.sequence_length, cfg.crop, cfg.pad_side, cfg.padding, self.source_dictionary.pad())
 
     def load_dataset(self, split, combine=False, **kwargs):
         texts = load_items(self.folder / "input0" / split, self.source_dictionary)

@@ -9,7 +9,8 @@ import pytest
 from fairseq.data import Dictionary
 
 from skiprnn_plugin.data.binarize import write_items
-from skiprnn_plugin.data.text import Fit, TextDataset, find_classes, load_dictionary, load_items, load_labels
+from skiprnn_plugin.data.fit import Fit
+from skiprnn_plugin.data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 
 from ..command_line import run
 from ..tiny_texts import SIZES, damaged, labels, texts, write_texts
@@ -30,26 +31,6 @@ def folder(original, tmp_path):
     return shutil.copytree(original, tmp_path / "data")
 
 
-@pytest.mark.parametrize(
-    "keep, pad_side, padding, long, short",
-    [
-        ("start", "left", "data", [5, 6, 7], [PAD, PAD, 8]),
-        ("start", "right", "data", [5, 6, 7], [8, PAD, PAD]),
-        ("end", "left", "data", [6, 7, 8], [PAD, PAD, 8]),
-        ("end", "right", "data", [6, 7, 8], [8, PAD, PAD]),
-        ("start", "left", "masked", [5, 6, 7], [8]),
-        ("end", "right", "masked", [6, 7, 8], [8]),
-    ],
-)
-def test_fit(keep, pad_side, padding, long, short):
-    fit = Fit(3, keep, pad_side, padding, PAD)
-    given = [np.array([5, 6, 7, 8]), np.array([8]), np.array([5, 6, 7]), np.array([], dtype=np.int64)]
-    nothing = [] if padding == "masked" else [PAD] * 3
-    expected = [long, short, [5, 6, 7], nothing]
-    assert [fit(words).tolist() for words in given] == expected
-    assert fit.sizes(np.array([4, 1, 3, 0])).tolist() == list(map(len, expected))
-
-
 def read(folder, split, fit):
     """All of a split's texts as words, and its classes."""
     dictionary, label_dictionary = (load_dictionary(folder / name / "dict.txt") for name in ("input0", "label"))
@@ -64,7 +45,7 @@ def read(folder, split, fit):
 
 def test_texts_and_labels_are_what_was_written(original):
     for split, size in SIZES.items():
-        words, classes = read(original, split, Fit(13, "start", "left", "masked", PAD))
+        words, classes = read(original, split, Fit(13, "head", "left", "masked", PAD))
         assert words == texts(split)
         assert classes == [i % 2 for i in range(size)]
 
@@ -87,7 +68,7 @@ for arguments in {calls}:
     assert process.returncode == 0, process.stderr[-2000:]
     dictionary = load_dictionary(tmp_path / "label/dict.txt")
     assert len(dictionary) == 8 and [dictionary[symbol] for symbol in find_classes(dictionary)] == ["neg", "pos"]
-    words, classes = read(tmp_path, "valid", Fit(13, "start", "left", "masked", PAD))
+    words, classes = read(tmp_path, "valid", Fit(13, "head", "left", "masked", PAD))
     assert words == texts("valid") and classes == [i % 2 for i in range(36)]
 
 
@@ -133,7 +114,7 @@ def no_items(folder):
 def test_errors_name_the_file(folder, damage, message):
     damage(folder)
     with pytest.raises(ValueError, match=message) as caught:
-        read(folder, "valid", Fit(13, "start", "left", "data", PAD))
+        read(folder, "valid", Fit(13, "head", "left", "data", PAD))
     assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -144,7 +125,7 @@ def test_damaged_files(folder, seed):
     path = folder / rng.choice(["input0", "label"]) / rng.choice(["dict.txt", "valid.bin", "valid.idx"])
     path.write_bytes(damaged(path.read_bytes(), rng))
     try:
-        words, classes = read(folder, "valid", Fit(13, "start", "left", "data", PAD))
+        words, classes = read(folder, "valid", Fit(13, "head", "left", "data", PAD))
     except ValueError as error:
         assert str(folder) in str(error) and "\n" not in str(error)
     else:

@@ -143,6 +143,24 @@ def trained(folder, *options):
     return checkpoint["model"], stats["valid"][-1]["valid_loss"]
 
 
+@pytest.mark.parametrize("words", [False, True])
+def test_input_dropout_in_training_alone(words):
+    """Half the features are 0, the others doubled, at each step anew; of words it is their embeddings'."""
+    torch.manual_seed(0)
+    embedding = torch.nn.Embedding(7, 3) if words else None
+    model = SkipRNNModel(SkipRNNConfig(input_dropout=0.5, hidden_size=6), 3, 2, embedding)
+    given = torch.arange(7).expand(40, 7) if words else torch.randn(40, 7, 3)
+    x = embedding(given) if words else given
+    seen = []
+    model.rnn.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0]))
+    model(given)
+    kept = seen[0] != 0
+    torch.testing.assert_close(seen[0], torch.where(kept, 2 * x, 0))
+    assert 0.4 < kept.float().mean() < 0.6
+    model.eval()(given)
+    assert seen[1].equal(x)
+
+
 def test_zoneout_and_recurrent_dropout_on_the_command_line(tmp_path):
     options = ["--zoneout", 0.1, "--recurrent-dropout", 0.2, "--arch", "skip_lstm"]
     first, again = (trained(tmp_path / name, *options) for name in ("first", "again"))
@@ -185,6 +203,7 @@ def test_dropout_before_the_head_in_training_alone():
         ({"dropout": 1.0}, "--dropout.*1.0"),
         ({"zoneout": 1.0}, "--zoneout.*1.0"),
         ({"recurrent_dropout": -0.5}, "--recurrent-dropout.*-0.5"),
+        ({"input_dropout": 1.0}, r"^--input-dropout: expected a probability in \[0, 1\), got 1.0$"),
     ],
 )
 def test_bad_options(options, message):

@@ -129,7 +129,7 @@ def test_masked_padding_changes_nothing(data):
 def test_without_a_record_words_stand_between_spaces(data, tmp_path):
     folder = shutil.copytree(data, tmp_path / "data")
     (folder / RECORD).unlink()
-    task = make_task(folder, sequence_length=3, keep="end", pad_side="right")
+    task = make_task(folder, sequence_length=3, crop="tail", pad_side="right")
     words = [task.source_dictionary[word] for word in task.encode("a good, Good h")]
     assert words == ["<unk>", "<unk>", "h"] and task.encode("").tolist() == [task.source_dictionary.pad()] * 3
     with pytest.raises(ValueError, match=r"expected a text \(str\), got list"):
@@ -164,7 +164,7 @@ def test_as_many_labels_as_texts(data, tmp_path):
         ({"data_dir": "nowhere"}, "^--data-dir: .*got 'nowhere'$"),
         ({"sequence_length": 0}, "^--sequence-length: expected at least 1, got 0$"),
         ({"embedding_dim": -1}, "^--embedding-dim: expected at least 1, got -1$"),
-        ({"keep": "head"}, "^--keep: expected start or end, got 'head'$"),
+        ({"crop": "start"}, "^--crop: expected head or tail, got 'start'$"),
         ({"pad_side": "end"}, "^--pad-side: expected left or right, got 'end'$"),
         ({"padding": "none"}, "^--padding: expected data or masked, got 'none'$"),
     ],

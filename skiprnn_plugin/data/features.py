@@ -1,0 +1,196 @@
+"""Sequences of features, a vector for each frame of a video or each reading of a sensor, stored as numpy arrays.
+
+A folder of them holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manifest`) and either ``features.npy``, [sum of
+all steps, D], the sequences one after the other in the manifest's order, or a file ``NAME.npy``, [T, D], for each.
+``skiprnn-prepare features`` makes such a folder.
+"""
+
+from pathlib import Path
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from ..cli.command import first_sentence
+from .fit import Fit
+from .manifest import MANIFEST, Item
+from .sequence import StoredDataset
+
+FEATURES = "features.npy"
+STATISTICS = "statistics.npz"
+
+
+def open_array(path: Path) -> np.ndarray:
+    """A stored array [N, D], mapped and not read; ValueError if it is anything else."""
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")  # whose header is held against the file's size
+    except Exception as error:  # a file can be broken in any way
+        raise ValueError(f"{path}: can't be read as a numpy array ({first_sentence(error)})") from error
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise ValueError(f"{path}: expected float16, float32 or float64, got {array.dtype}")
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"{path}: expected an array of steps and features, [T, D], got shape {array.shape}")
+    return array
+
+
+class FeatureStore:
+    """The stored arrays of a folder, mapped and read piece by piece. Pickled, it is the paths.
+
+    Args:
+        folder: see this module.
+        items: all of its manifest.
+
+    Attributes:
+        width: features of a step, D.
+
+    Raises:
+        ValueError: there is no array, or not with as many steps as the manifest says.
+    """
+
+    def __init__(self, folder: Path, items: Sequence[Item]):
+        self.folder = folder
+        self.items = list(items)
+        self.is_joint = (folder / FEATURES).exists()
+        self.starts = np.cumsum([0, *(item.steps for item in items)])
+        self._joint: Optional[np.ndarray] = None
+        if self.is_joint and len(self.joint) != self.starts[-1]:
+            raise ValueError(
+                f"{folder / FEATURES}: expected {self.starts[-1]:,} steps, as many as {MANIFEST} has, "
+                f"got {len(self.joint):,}"
+            )
+        self.width = (self.joint if self.is_joint else open_array(self.path(0))).shape[1]
+
+    @property
+    def joint(self) -> np.ndarray:
+        """All of ``features.npy``."""
+        if self._joint is None:
+            self._joint = open_array(self.folder / FEATURES)
+        return self._joint
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_joint": None}  # a mapped array would be pickled as what it holds
+
+    def path(self, position: int) -> Path:
+        """The file that a sequence is in."""
+        return self.folder / (FEATURES if self.is_joint else f"{self.items[position].name}.npy")
+
+    def view(self, position: int) -> np.ndarray:
+        """The sequence of an item as it is stored, [T, D], not read yet."""
+        if self.is_joint:
+            return self.joint[self.starts[position] : self.starts[position + 1]]
+        path, item = self.path(position), self.items[position]
+        array = open_array(path)
+        if array.shape != (item.steps, self.width):
+            raise ValueError(
+                f"{path}: expected shape {(item.steps, self.width)} (line {item.line} of {MANIFEST}, and as wide as "
+                f"the first), got {array.shape}"
+            )
+        return array
+
+    def check(self, positions: Sequence[int]) -> None:
+        """Raise ValueError if one of these sequences is not as the manifest says."""
+        if not self.is_joint:
+            # Shown on a terminal alone, and only where it takes more than a second
+            for position in tqdm(positions, desc=str(self.folder), delay=1, leave=False, disable=None):
+                self.view(position)
+
+
+class Statistics(NamedTuple):
+    """Mean and standard deviation of each feature over the steps of the split train, float64 [D]."""
+
+    mean: np.ndarray
+    std: np.ndarray
+
+
+def read_statistics(folder: Path) -> Statistics:
+    """``statistics.npz``, with the arrays ``mean`` and ``std``. Raises ValueError."""
+    path = folder / STATISTICS
+    if not path.is_file():
+        raise ValueError(
+            f"{path}: no such file, which skiprnn-prepare features makes; it is what features are normalised by"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            statistics = Statistics(*(np.asarray(file[name], dtype=np.float64) for name in Statistics._fields))
+    except Exception as error:  # a file can be broken in any way
+        raise ValueError(f"{path}: can't be read as arrays mean and std ({first_sentence(error)})") from error
+    mean, std = statistics
+    if mean.ndim != 1 or mean.shape != std.shape or not (np.isfinite(mean) & np.isfinite(std) & (std >= 0)).all():
+        raise ValueError(
+            f"{path}: expected finite mean and std, at least 0, of each feature, got {mean.shape} and {std.shape}"
+        )
+    return statistics
+
+
+class Frames(NamedTuple):
+    """What makes an array of features a model's input.
+
+    Attributes:
+        fit: to which length. What fills up is 0 after normalising.
+        statistics: of what is normalised to mean 0 and standard deviation 1; None leaves features as they are.
+    """
+
+    fit: Fit
+    statistics: Optional[Statistics] = None
+
+    def __call__(self, array: np.ndarray) -> np.ndarray:
+        """From [any, D] to float32 [T, D]; ValueError if what it reads of it is not finite."""
+        cropped = self.fit.cropped(array)
+        with np.errstate(over="ignore"):  # of float64; it shows as inf
+            frames = cropped.astype(np.float32)
+        wrong = np.argwhere(~np.isfinite(frames))
+        if len(wrong):
+            step, feature = wrong[0].tolist()
+            step += len(array) - len(cropped) if self.fit.crop == "tail" else 0
+            raise ValueError(
+                f"expected finite numbers in the range of float32, got {array[step, feature]} "
+                f"(step {step}, feature {feature}, from 0)"
+            )
+        if self.statistics is not None:
+            mean, std = self.statistics
+            frames = ((frames - mean) / np.where(std > 0, std, 1)).astype(np.float32)
+        return self.fit.padded(frames)
+
+
+class FeatureDataset(StoredDataset):
+    """The sequences of a split.
+
+    Args:
+        store: all sequences.
+        frames: what makes them a model's input.
+        positions: which of the store's items they are, [N].
+        targets: what is to be predicted of each, [N].
+        key, fixed: see :class:`StoredDataset`.
+
+    Attributes:
+        items: theirs, N of them.
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore,
+        frames: Frames,
+        positions: Sequence[int],
+        targets: Sequence[Any],
+        key: Tuple[int, ...],
+        fixed: bool,
+    ):
+        self.store = store
+        self.frames = frames
+        self.positions = list(positions)
+        self.targets = targets
+        self.items: List[Item] = [store.items[position] for position in self.positions]
+        super().__init__(frames.fit.sizes(np.array([item.steps for item in self.items])), key, fixed)
+
+    def read(self, index: int) -> Tuple[np.ndarray, Any]:
+        """Raises ValueError for what is not finite in the stored sequence."""
+        position = self.positions[index]
+        try:
+            return self.frames(self.store.view(position)), self.targets[index]
+        except ValueError as error:
+            path, item = self.store.path(position), self.items[index]
+            if str(error).startswith(str(path)):
+                raise
+            raise ValueError(f"{path}: sequence {item.name!r} (line {item.line} of {MANIFEST}): {error}") from error

@@ -1,0 +1,46 @@
+"""Bringing sequences to a length."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Brings sequences, of words [T] or of features [T, D], to a length.
+
+    Attributes:
+        length: steps that a sequence has at most; with ``padding`` "data", exactly. None leaves it as it is.
+        crop: which end of a longer one stays, "head" or "tail".
+        pad_side: where a shorter one is filled up, "left" or "right".
+        padding: "data": what fills up is input like any other; "masked": shorter sequences stay short.
+        filling: with what: the pad word's number, or 0 of a feature.
+    """
+
+    length: Optional[int]
+    crop: str = "head"
+    pad_side: str = "right"
+    padding: str = "data"
+    filling: int = 0
+
+    def __call__(self, sequence: np.ndarray) -> np.ndarray:
+        return self.padded(self.cropped(sequence))
+
+    def cropped(self, sequence: np.ndarray) -> np.ndarray:
+        if self.length is None:
+            return sequence
+        return sequence[: self.length] if self.crop == "head" else sequence[-self.length :]
+
+    def padded(self, sequence: np.ndarray) -> np.ndarray:
+        if self.length is None or self.padding == "masked":
+            return sequence
+        missing = self.length - len(sequence)
+        sides = (missing, 0) if self.pad_side == "left" else (0, missing)
+        return np.pad(sequence, [sides, *[(0, 0)] * (sequence.ndim - 1)], constant_values=self.filling)
+
+    def sizes(self, lengths: np.ndarray) -> np.ndarray:
+        """Steps of sequences that have so many, [N]."""
+        if self.length is None:
+            return lengths
+        return np.minimum(lengths, self.length) if self.padding == "masked" else np.full_like(lengths, self.length)

@@ -1,0 +1,192 @@
+"""``manifest.tsv``: what sequences a folder of features holds; and ``classes.txt``, what they are labelled with."""
+
+import math
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+MANIFEST = "manifest.tsv"
+CLASSES = "classes.txt"
+REQUIRED = ("sequence", "steps", "split")
+
+
+class Annotation(NamedTuple):
+    """A class and when it is there, in seconds from the sequence's start, both ends included."""
+
+    label: str
+    start: float
+    end: float
+
+
+class Item(NamedTuple):
+    """A line of the manifest.
+
+    Attributes:
+        name: the sequence's; ``NAME.npy`` is its file where it has one of its own.
+        steps: T.
+        split: train, valid, test or any other.
+        label: its class; None if there is no such column.
+        annotations: in the manifest's order, perhaps none; None if there is no such column.
+        duration: in seconds; None if there is no such column.
+        line: its number in the file, from 1.
+        fields: the line as it stands, by column.
+    """
+
+    name: str
+    steps: int
+    split: str
+    label: Optional[str]
+    annotations: Optional[Tuple[Annotation, ...]]
+    duration: Optional[float]
+    line: int
+    fields: Dict[str, str]
+
+
+def read_manifest(folder: Path, columns: Sequence[str]) -> List[Item]:
+    """All sequences, in the file's order.
+
+    The first line names the columns, separated by tabs, in any order: ``sequence``, ``steps``, ``split``; and
+    ``label``, or ``annotations``, as :func:`parse_annotations` reads them, and ``duration``. Others are left alone.
+
+    Args:
+        folder: the folder that holds it.
+        columns: those that must be there besides the first three.
+
+    Raises:
+        ValueError: it can't be read, lacks a column, or holds a line that is not what it should be.
+    """
+    path = folder / MANIFEST
+    lines = _lines(path)
+    header = _split(next(lines, (1, ""))[1])
+    for column in (*REQUIRED, *columns):
+        if header.count(column) != 1:
+            found = "two of them" if column in header else f"columns {', '.join(header)}"
+            raise ValueError(f"{path}:1: expected a column {column!r}, got {found}")
+    items: Dict[str, Item] = {}
+    for number, line in lines:
+        try:
+            item = _parse(header, line, number)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+        other = items.setdefault(item.name, item)
+        if other is not item:
+            raise ValueError(f"{path}:{number}: sequence {item.name!r} is in line {other.line} too")
+    if not items:
+        raise ValueError(f"{path}: expected a line for each sequence, got none")
+    return list(items.values())
+
+
+def _lines(path: Path) -> Iterator[Tuple[int, str]]:
+    """Those that are not empty, and their numbers."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line.rstrip("\n")
+    except OSError as error:
+        raise ValueError(f"{path}: can't be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected UTF-8 text, got a byte that is none ({error.reason})") from error
+
+
+def _parse(header: Sequence[str], line: str, number: int) -> Item:
+    values = _split(line)
+    if len(values) != len(header):
+        raise ValueError(f"expected {len(header)} columns, got {len(values)}")
+    fields = dict(zip(header, values))
+    check_name(fields["sequence"])
+    for column in ("split", "label"):
+        if fields.get(column) == "":
+            raise ValueError(f"expected a {column}, got ''")
+    return Item(
+        fields["sequence"],
+        _steps(fields["steps"]),
+        fields["split"],
+        fields.get("label"),
+        parse_annotations(fields["annotations"]) if "annotations" in fields else None,
+        _duration(fields["duration"]) if "duration" in fields else None,
+        number,
+        fields,
+    )
+
+
+def _split(line: str) -> List[str]:
+    return [value.strip() for value in line.split("\t")]
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError for a name of a sequence that is none, or that leads out of the folder as a path."""
+    parts = name.split("/")
+    if not name.isprintable() or "\\" in name or any(part.strip() in ("", ".", "..") for part in parts):
+        raise ValueError(f"expected a sequence's name, perhaps within folders (a/b), got {name!r}")
+
+
+def _steps(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**40):
+        raise ValueError(f"steps: expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    value = _number(text)
+    if value is None or value <= 0:
+        raise ValueError(f"duration: expected seconds, more than 0, got {text!r}")
+    return value
+
+
+def _number(text: str) -> Optional[float]:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def parse_annotations(text: str) -> Tuple[Annotation, ...]:
+    """``CLASS START END;CLASS START END``, in seconds, as Charades has them; perhaps none.
+
+    As there, one may begin after it ends, and end after the sequence does.
+    """
+    annotations = []
+    for part in filter(str.strip, text.split(";")):
+        words = part.split()
+        numbers = [_number(word) for word in words[1:]]
+        if len(words) != 3 or None in numbers:
+            raise ValueError(f"annotations: expected a class, start and end in seconds, got {part!r}")
+        annotations.append(Annotation(words[0], *numbers))
+    return tuple(annotations)
+
+
+def read_classes(folder: Path) -> List[str]:
+    """The lines of ``classes.txt``. Raises ValueError if a class is there twice, or none at all."""
+    path = folder / CLASSES
+    classes: Dict[str, int] = {}
+    for number, line in _lines(path):
+        if line in classes:
+            raise ValueError(f"{path}:{number}: class {line!r} is in line {classes[line]} too")
+        classes[line] = number
+    if not classes:
+        raise ValueError(f"{path}: expected a class on each line, got none")
+    return list(classes)
+
+
+def find_labels(items: Sequence[Item], split: str) -> List[str]:
+    """Those of a split, sorted; annotations' too."""
+    return sorted({label for item in items if item.split == split for label in _labels(item)})
+
+
+def check_labels(folder: Path, items: Sequence[Item], classes: Sequence[str]) -> None:
+    """Raise ValueError for a label, or an annotation's, that is none of the classes."""
+    known = set(classes)
+    for item in items:
+        for label in _labels(item):
+            if label not in known:
+                names = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+                raise ValueError(
+                    f"{folder / MANIFEST}:{item.line}: expected a label of the {len(classes)} classes ({names}), "
+                    f"got {label!r}"
+                )
+
+
+def _labels(item: Item) -> List[str]:
+    labels = [] if item.label is None else [item.label]
+    return labels + [annotation.label for annotation in item.annotations or ()]
