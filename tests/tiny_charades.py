@@ -17,11 +17,12 @@ def videos():
             times = np.arange(np.ceil(FRAME_RATE * duration)) / FRAME_RATE
             array = rng.normal(size=(len(times), WIDTH)).astype(np.float32)
             annotations = []
-            for label in range(3 if split == "train" else 2):
-                start, end = np.round(rng.uniform(0, duration, 2) + [0, 0.5], 2)  # perhaps the end before the start
+            for label in range(number % 3, 3 if split == "train" else 2):
+                start = round(rng.uniform(0, duration / 2), 2)
+                end = round(start + rng.uniform(-0.2, duration), 2)  # perhaps before it starts, or after the video's
                 annotations.append((CLASSES[label], start, end))
-                array[(start <= times) & (times <= end), label] += 3
-            found.append((f"{split}{number}", split, annotations[number % 3 :], duration, array))
+                array[(start <= times) & (times <= end), label] += 4
+            found.append((f"{split}{number}", split, annotations, duration, array))
     return found
 
 

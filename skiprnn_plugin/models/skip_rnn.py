@@ -75,7 +75,7 @@ class SkipRNNOutput(NamedTuple):
     prediction: Tensor
     updates: Tensor
     steps: Tensor
-    flops_per_update: int
+    flops_per_update: float
     increment: Optional[Tensor] = None
 
 
@@ -99,7 +99,7 @@ class SkipRNNModel(BaseFairseqModel):
         output_size: int,
         embedding: Optional[nn.Embedding] = None,
         per_step: bool = False,
-        encoder_flops: int = 0,
+        encoder_flops: float = 0,
     ):
         super().__init__()
         self.embedding = embedding

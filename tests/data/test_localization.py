@@ -12,7 +12,7 @@ from skiprnn_plugin.data.manifest import parse_annotations, read_manifest
 
 def test_points_divide_before_they_multiply():
     assert evaluation_times(8.0, 4).tolist() == [0, 2, 4, 6]
-    assert evaluation_times(0.7, 25)[9] == 9 / 25 * 0.7 != 9 * 0.7 / 25
+    assert evaluation_times(8.53, 25)[4] == 4 / 25 * 8.53 != 4 * 8.53 / 25
 
 
 def test_both_ends_count_and_an_end_before_the_start_is_never_there():
