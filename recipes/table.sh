@@ -1,5 +1,6 @@
 # Source this from a recipe of many runs, as of a table of the paper: what those recipes do alike.
 #
+#   read_arguments ARGUMENT...        takes --quick, and of what stands beside it the first as `data`, the others as `rows`
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
@@ -18,6 +19,22 @@
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/jobs.sh"
+
+read_arguments() {
+    local argument
+    quick=false
+    data=
+    rows=()
+    for argument in "$@"; do
+        if [ "$argument" = --quick ]; then
+            quick=true
+        elif [ -z "$data" ]; then
+            data=$argument
+        else
+            rows+=("$argument")
+        fi
+    done
+}
 
 read_settings() {
     local seed
