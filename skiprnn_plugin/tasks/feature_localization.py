@@ -39,6 +39,14 @@ class FeatureLocalizationTask(FeatureTask):
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
+        """Raises ValueError if ``--frame-rate`` can't be that of the sequences."""
+        items = [self.items[position] for position in positions]
+        rate = sum(item.steps for item in items) / sum(item.duration for item in items)
+        if not 0.5 < rate / self.cfg.frame_rate < 2:
+            raise ValueError(
+                f"--frame-rate: expected about {rate:.3g}, as many steps as the sequences have in a second, "
+                f"got {self.cfg.frame_rate:g}"
+            )
         return LocalizationDataset(
             self.store,
             self.frames,

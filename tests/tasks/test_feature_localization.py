@@ -165,6 +165,11 @@ def test_bad_options(data, options, message):
         make_task(data, **options)
 
 
+def test_another_frame_rate(data):
+    with pytest.raises(ValueError, match="^--frame-rate: expected about 6.28, as many steps .* in a second, got 25$"):
+        make_task(data, frame_rate=25.0).load_dataset("valid")
+
+
 def test_another_criterion(data, tmp_path):
     message = "^--criterion: the task predicts labels, expected binary_cross_entropy_with_budget, got mse_with_budget$"
     with pytest.raises(ValueError, match=message):
