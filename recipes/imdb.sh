@@ -26,10 +26,6 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-absolute() { # PATH
-    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
-}
-
 quick=false
 reviews=
 rows=()

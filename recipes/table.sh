@@ -2,6 +2,7 @@
 #
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
+#   absolute PATH                     prints it as an absolute one
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
@@ -18,6 +19,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/jobs.sh"
+
+absolute() { # PATH
+    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
+}
 
 read_settings() {
     local seed
