@@ -12,8 +12,9 @@
 # default: one per core) and RUNS (where to put them; default: runs) can be set in the environment.
 # Each run is validated and saved after every epoch. The table is of each run's checkpoint of the best mAP, the mean
 # average precision at 100 points of each video, on the same videos: there are no others. The spread of updates is over
-# the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png.
-# Started again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
+# the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png,
+# and which frames of a few videos a run used to its samples.png. Started again, the recipe leaves finished runs alone
+# and goes on with the others from their last checkpoint.
 # On one core an update takes about 19 s (GRU) or 27 s (LSTM) while all frames are used, a run thus 17 or 24 hours.
 #
 # --quick trains Skip GRU, lambda=1e-3, of one layer of 64 units, with one seed, for 2 epochs: 500 updates (MAX_UPDATE)
@@ -46,5 +47,8 @@ fi
 python -m skiprnn_plugin.cli.check_data "${options[@]}"
 start charades "$folder" "" "${rows[@]}"
 finish
+for run in "${runs[@]}"; do
+    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png"
+done
 skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/mAP.png" >&2
 report charades --checkpoint best

@@ -28,10 +28,6 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-absolute() { # PATH
-    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
-}
-
 read_arguments "$@"
 reviews=$data
 if [ ! -e "$reviews" ]; then

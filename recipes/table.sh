@@ -3,6 +3,7 @@
 #   read_arguments ARGUMENT...        takes --quick, and of what stands beside it the first as `data`, the others as `rows`
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
+#   absolute PATH                     prints it as an absolute one
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
@@ -34,6 +35,10 @@ read_arguments() {
             rows+=("$argument")
         fi
     done
+}
+
+absolute() { # PATH
+    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
 }
 
 read_settings() {

@@ -13,9 +13,9 @@ import torch
 
 from .command_line import ROOT, run
 from .idx_files import NAMES, write_digits
-from .tiny_charades import write_charades
 from .tiny_features import write_features
 from .tiny_imdb import FILES, write_archive
+from .tiny_localization import write_localization
 
 needs_environment = pytest.mark.skipif(
     not (ROOT / ".venv/installed").exists(), reason="recipes use .venv, which tests/run.sh makes"
@@ -155,7 +155,7 @@ def test_mnist_starts_nothing_with_data_that_are_not_whole(tmp_path):
 
 @needs_environment
 def test_charades_ends_with_a_picture_and_a_table_with_the_spread_over_videos(tmp_path):
-    write_charades(tmp_path / "my data", splits=("train", "valid"))
+    write_localization(tmp_path / "my data", splits=("train", "valid"))
     environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1"}
     rows = ("gru", "gru-skip-0.90", "skip-lstm-1e-3")
     process = run("bash", ROOT / "recipes/charades.sh", "my data", *rows, cwd=tmp_path, **environment)
@@ -197,7 +197,7 @@ def test_ucf101_reads_250_frames(tmp_path):
 @pytest.mark.parametrize(
     "name, write, row",
     [
-        ("charades", write_charades, "| Skip GRU, lambda=1e-3 | 8.68% |"),
+        ("charades", write_localization, "| Skip GRU, lambda=1e-3 | 8.68% |"),
         ("ucf101", write_features, "| Skip GRU, lambda=1e-4, sequence_length 50 | - |"),
     ],
 )
@@ -207,7 +207,8 @@ def test_videos_quick(tmp_path, name, write, row):
     process = recipe(f"{name}.sh", tmp_path / "data", "--quick", RUNS=str(tmp_path / "runs"), MAX_UPDATE="2")
     assert process.returncode == 0, process.stderr[-2000:]
     assert row in process.stdout
-    assert len(list((tmp_path / "runs").glob(f"{name}-quick/*.png"))) == 1
+    pictures = [path.name for path in (tmp_path / "runs" / f"{name}-quick").glob("**/*.png")]
+    assert len(pictures) == 2 and "samples.png" in pictures
 
 
 @needs_environment

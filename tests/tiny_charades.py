@@ -1,41 +1,38 @@
-"""A tiny data set in the manner of Charades: the first features say which classes are there, in noise."""
+"""A tiny data set in the form in which Charades is handed out: lists of videos, and features of their frames."""
 
 import numpy as np
 
-SIZES = {"train": 24, "valid": 9, "test": 5}
-CLASSES = ["c000", "c001", "c002"]  # the last one is in the split train alone
-WIDTH = 4
-FRAME_RATE = 6
+CLASSES = "c000 Holding some clothes\nc001 Putting clothes somewhere\nc002 Taking some clothes\n"
+HEADER = "id,subject,scene,quality,relevance,verified,script,objects,descriptions,actions,length\r\n"
+# Name, actions, seconds, frames
+VIDEOS = {
+    "train": [
+        ("AAAA1", "c000 0.00 0.50;c002 0.20 1.90", "1.00", 6),
+        ("B2B2B", "", "0.50", 3),
+        ("CCC33", "c001 0.40 0.10", "0.20", 1),
+    ],
+    "test": [("D4D4D", "c001 0.00 0.30", "0.33", 2), ("EEEE5", "c000 0.00 9.00", "0.70", 4)],
+}
 
 
-def videos():
-    """Of each video its name, split, annotations (class, start, end), duration and array, float32 [T, WIDTH]."""
-    rng, found = np.random.default_rng(0), []
-    for split, size in SIZES.items():
-        for number in range(size):
-            duration = round(rng.uniform(1, 4), 2)
-            times = np.arange(np.ceil(FRAME_RATE * duration)) / FRAME_RATE
-            array = rng.normal(size=(len(times), WIDTH)).astype(np.float32)
-            annotations = []
-            for label in range(number % 3, 3 if split == "train" else 2):
-                start = round(rng.uniform(0, duration / 2), 2)
-                end = round(start + rng.uniform(-0.2, duration), 2)  # perhaps before it starts, or after the video's
-                annotations.append((CLASSES[label], start, end))
-                array[(start <= times) & (times <= end), label] += 4
-            found.append((f"{split}{number}", split, annotations, duration, array))
-    return found
+def frames(name, count):
+    """A video's, float32 [count, 4096]; six digits, as they are handed out."""
+    rng = np.random.default_rng(list(name.encode()))
+    return np.maximum(rng.normal(size=(count, 4096)), 0).round(6).astype(np.float32)
 
 
-def write_charades(folder, splits=("train", "valid", "test")):
-    """Write a folder as ``skiprnn-prepare features`` does."""
-    folder.mkdir(parents=True)
-    lines, arrays = ["sequence\tsteps\tsplit\tannotations\tduration"], []
-    for name, split, annotations, duration, array in videos():
-        if split in splits:
-            cell = ";".join(f"{label} {start:.2f} {end:.2f}" for label, start, end in annotations)
-            lines.append(f"{name}\t{len(array)}\t{split}\t{cell}\t{duration}")
-            arrays.append(array)
-    (folder / "manifest.tsv").write_text("\n".join(lines) + "\n")
-    (folder / "classes.txt").write_text("\n".join(CLASSES) + "\n")
-    np.save(folder / "features.npy", np.concatenate(arrays))
+def write_charades(folder):
+    """The folder ``rgb``, ``train.csv``, ``test.csv`` and ``classes.txt``."""
+    for split, videos in VIDEOS.items():
+        lines = [
+            f'{name},S1,Kitchen,6,7,Yes,"A, ""b""\nc",x;y,z,{actions},{length}\r\n'
+            for name, actions, length, _ in videos
+        ]
+        (folder / f"{split}.csv").write_text(HEADER + "".join(lines), newline="")
+        for name, *_, count in videos:
+            (folder / "rgb" / name).mkdir(parents=True)
+            for number, frame in enumerate(frames(name, count)):
+                path = folder / "rgb" / name / f"{name}-{4 * number + 1:06d}.txt"
+                path.write_text(" ".join(f"{value:g}" for value in frame) + "\n")
+    (folder / "classes.txt").write_text(CLASSES)
     return folder

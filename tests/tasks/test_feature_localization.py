@@ -17,14 +17,14 @@ from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig,
 
 from .. import command_line
 from ..ranks import run_ranks
-from ..tiny_charades import CLASSES, FRAME_RATE, WIDTH, videos, write_charades
+from ..tiny_localization import CLASSES, FRAME_RATE, WIDTH, videos, write_localization
 
 OPTIONS = ["--lr", 0.03, "--batch-size", 4, "--update-bias", -1]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write_charades(tmp_path_factory.mktemp("charades") / "data")
+    return write_localization(tmp_path_factory.mktemp("videos") / "data")
 
 
 def train(data, save_dir, *options):
