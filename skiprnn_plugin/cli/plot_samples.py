@@ -69,7 +69,7 @@ class Kind(NamedTuple):
 TASKS = {
     "adding": Kind(samples_panels.make_adding, samples_panels.draw),
     "feature_classification": Kind(samples_features.make, samples_features.draw, spread=True),
-    "feature_localization": Kind(samples_features.make, samples_features.draw, spread=True),
+    "feature_localization": Kind(samples_features.make_localization, samples_features.draw, spread=True),
     "frequency_discrimination": Kind(samples_panels.make_frequency, samples_panels.draw),
     "sequential_mnist": Kind(samples_images.make, samples_images.draw),
     "imdb_sentiment": Kind(samples_text.make, samples_text.draw, samples_text.as_html, spread=True),
