@@ -18,10 +18,12 @@
 # runs alone and goes on with the others from their last checkpoint. A run's two checkpoints take 210 MB.
 # On one core an update at 200 words takes 0.42 s (GRU) or 0.51 s (LSTM), of which the embedding's share, its update by
 # Adam above all, is 0.08 s; a run thus 30 or 36 minutes at most, at 400 words twice as long.
-# PADDING
+# The paper does not say which end of a review is cropped or padded. The validation reviews chose: its end is kept, and
+# pad words come first. Best accuracy of three epochs at 200 words, learning rate 1e-3, from word vectors, GRU and LSTM:
+# 0.878 and 0.879 so; 0.878 and 0.867 with the start kept; 0.878 and 0.817 with the start kept and pad words behind.
 #
 # --quick trains Skip LSTM, lambda=1e-3, at 200 words, with one seed, for 4 epochs: 336 updates (MAX_UPDATE) with a
-# learning rate that falls from 1e-3 to 0. Expect accuracy 0.811 on the test reviews with 69 of the 200 words, without
+# learning rate that falls from 1e-3 to 0. Expect accuracy 0.820 on the test reviews with 67 of the 200 words, without
 # WORD2VEC, in 3 minutes of CPU time.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"

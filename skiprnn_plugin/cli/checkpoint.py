@@ -3,11 +3,12 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from .command import UserError, first_sentence
 from .logs import read_log
 from .runs import Run, collect_options, is_checkpoint, reported_split
+from .saved import read_saved
 
 
 @dataclass
@@ -129,6 +130,15 @@ def evaluate(loaded: Loaded) -> Run:
     return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))
 
 
-def read_run(file: Path, split: Optional[str]) -> Run:
-    """What a checkpoint, evaluated anew, or a log says of a held-out split; None is the one that its table reports."""
-    return evaluate(load_checkpoint(file, split)) if is_checkpoint(file) else read_log(file, split)
+def read_runs(files: Sequence[Path], split: Optional[str]) -> List[Run]:
+    """What files say of a held-out split: checkpoints, evaluated anew, logs, and the JSON of a report.
+
+    Without ``split``, it is the one that the table of a run's task reports.
+    """
+    runs: List[Run] = []
+    for file in files:
+        if is_checkpoint(file):
+            runs.append(evaluate(load_checkpoint(file, split)))
+        else:
+            runs += read_saved(file, split) if file.suffix == ".json" else [read_log(file, split)]
+    return runs

@@ -7,7 +7,7 @@ from typing import List, Tuple
 
 import numpy as np
 
-from .checkpoint import check_split, import_user_dir, read_run
+from .checkpoint import check_split, import_user_dir, read_runs
 from .command import as_table
 from .figures import COLORS, TITLES, check_output, new_figure, save
 from .runs import RUN_HELP, find_files
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> str:
     files = find_files(args.runs)
     if args.user_dir:
         import_user_dir(args.user_dir)
-    tradeoff = collect([read_run(file, args.split) for file in files], args.metric)
+    tradeoff = collect(read_runs(files, args.split), args.metric)
     save(draw(tradeoff, args.split), args.output)
     return as_markdown(tradeoff)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from .checkpoint import check_split, import_user_dir, read_run
+from .checkpoint import check_split, import_user_dir, read_runs
 from .command import UserError, as_table, run_command
 from .runs import (
     RUN_HELP,
@@ -22,6 +22,7 @@ from .runs import (
     find_row,
     find_table_of,
 )
+from .saved import as_saved
 from .tables import TABLES, Column, Row, Table, find_table, plain
 
 PROGRAM = "skiprnn-report"
@@ -106,7 +107,7 @@ def report(args: argparse.Namespace) -> str:
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
     if args.user_dir:
         import_user_dir(args.user_dir)
-    runs = [read_run(file, args.split or chosen and chosen.split) for file in files]
+    runs = read_runs(files, args.split or chosen and chosen.split)
     tables = [(chosen, runs)] if chosen else _assign(runs)
     if args.table is None and runs:
         tables = [(table, found) for table, found in tables if found]
@@ -122,7 +123,7 @@ def report(args: argparse.Namespace) -> str:
         split = args.split or table.split
         lines += [as_json(group, table, split) for group in shown]
         sections.append((f"## {table.title}\n\n" if len(tables) > 1 else "") + as_markdown(shown, table, split))
-    return json.dumps(lines, indent=2) if args.json else "\n\n".join(sections)
+    return json.dumps(lines, indent=2, default=list) if args.json else "\n\n".join(sections)
 
 
 def _assign(runs: Sequence[Run]) -> List[Tuple[Table, List[Run]]]:
@@ -213,11 +214,7 @@ def as_json(group: Group, table: Table, split: str) -> Dict[str, Any]:
         "mean": {metric: _finite(mean(group.values(metric))) for metric in metrics},
         "std": {metric: _finite(deviation(group.values(metric))) for metric in metrics},
         "runs": [
-            {
-                "path": str(run.path),
-                "sequences": run.sequences,
-                "metrics": {name: _finite(run.metrics[name]) for name in run.metrics if name not in SPEED},
-            }
+            as_saved(run, {name: _finite(run.metrics[name]) for name in run.metrics if name not in SPEED})
             for run in group.runs
         ],
     }

@@ -9,8 +9,9 @@ from .command import UserError
 from .tables import TABLES, Row, Table, plain
 
 RUN_HELP = (
-    "a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew) or a log of "
-    "fairseq-train --log-format json (its last validation)"
+    "a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated anew), a log of "
+    "fairseq-train --log-format json (its last validation), or the JSON of an earlier skiprnn-report (*.json, all its "
+    "runs)"
 )
 TRAINING = ("optimizer", "lr", "clip_norm", "batch_size")  # options of how a model was trained
 SPEED = ("wps", "wpb", "bsz")  # logged by fairseq; about the machine and the batches, not the model

@@ -35,7 +35,7 @@ class ImdbSentimentConfig(SequenceTaskConfig):
         },
     )
     sequence_length: int = field(default=200, metadata={"help": "steps of a sequence; longer texts are cropped"})
-    crop: str = field(default="head", metadata={"help": "which end of a longer text is kept: head or tail"})
+    crop: str = field(default="tail", metadata={"help": "which end of a longer text is kept: head or tail"})
     pad_side: str = field(default="left", metadata={"help": "where a shorter text gets pad words: left or right"})
     padding: str = field(
         default="data",

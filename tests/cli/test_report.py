@@ -77,6 +77,18 @@ def test_spread_over_seeds(prints, tiny):
     )
 
 
+def test_saved_report_stands_for_its_runs(prints, tiny, tmp_path):
+    """Alone, beside further runs, and after their checkpoints have gone."""
+    saved = tmp_path / "saved.json"
+    seed1, seed2, other = (tiny[name].checkpoint for name in ("seed1", "seed2", "other"))
+    saved.write_text(prints(main, seed1, other, "--json"))
+    assert prints(main, saved) == prints(main, seed1, other)
+    assert prints(main, saved, seed2) == prints(main, seed1, other, seed2)
+    assert prints(main, saved, "--json") == saved.read_text()
+    (gru, *_) = json.loads(saved.read_text())
+    assert gru["runs"][0]["options"]["seed"] == 1 and not any("_dir" in name for name in gru["runs"][0]["options"])
+
+
 def test_one_run_has_no_spread(prints, tiny):
     (group,) = report_json(prints, tiny["seed1"].log)
     assert set(group["std"].values()) == {None}

@@ -41,7 +41,20 @@ def several_logs(folder, run):
     return folder
 
 
+def with_json(folder, content):
+    path = folder / "report.json"
+    path.write_text(content)
+    return path
+
+
+TEST_SPLIT = (
+    '[{"split": "test", "runs": [{"path": "x", "sequences": 1, "options": {"task": "adding"}, "metrics": {}}]}]'
+)
+
 BROKEN = {
+    "truncated report": (lambda folder, run: with_json(folder, TEST_SPLIT[:50]), "not the JSON of skiprnn-report"),
+    "another JSON": (lambda folder, run: with_json(folder, '{"a": 1}'), "not the JSON of skiprnn-report"),
+    "report of another split": (lambda folder, run: with_json(folder, TEST_SPLIT), "on split 'valid', got 'test'"),
     "absent": (lambda folder, run: folder / "nothing", "no such file"),
     "empty folder": (lambda folder, run: folder, "no checkpoint_last.pt and no log"),
     "several logs": (several_logs, "a.log, b.log"),

@@ -3,8 +3,10 @@
 import logging
 import os
 import random
+import signal
 import sys
 import threading
+import time
 from ctypes import c_void_p
 
 import pytest
@@ -338,6 +340,24 @@ def test_one_thread_and_two_agree(cell, engine, inputs):
 
 
 @native
+@every_cell
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_threads_that_share_products_change_no_bit(cell, engine, batch):
+    runs = []
+    before = torch.get_num_threads()
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        problem = Problem(cell, batch, 20, 3000, 200, 2, dtype=torch.float32, scale=0.02)
+        problem.tensors["update_bias"].detach().fill_(-1.0)
+        results = problem.run(engine, lengths=[20, 11, 18][:batch])
+        runs.append((bitwise_parts(results), problem.gradients(results)))
+    torch.set_num_threads(before)
+    assert 0 < runs[0][0][-1].mean() < 1
+    for run_of_threads in runs[1:]:
+        assert_equal(run_of_threads, runs[0])
+
+
+@native
 def test_the_saved_records_grow_with_the_updates(engine):
     problem = Problem("lstm", 8, 400, 2, 64, 1, dtype=torch.float32, scale=0.1)
     most, fewer = (largest_saved(problem, engine, (torch.arange(400) % every == 0).expand(8, -1)) for every in (1, 4))
@@ -462,25 +482,101 @@ def test_two_models_do_not_mix_and_the_cache_is_bounded(engine):
     assert len(packing._cache) <= packing.CAPACITY
 
 
+def wide_model(engine, seed=0):
+    """A model, and one sequence, for whose scan it is worth to wake up threads."""
+    torch.manual_seed(seed)
+    return SkipGRU(300, 128, engine=engine), torch.randn(1, 80, 300)
+
+
 @native
-def test_many_threads_of_python_may_run_it(engine):
-    models, x = [SkipGRU(2, 20, engine=engine) for _ in range(2)], torch.randn(3, 30, 2)
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+def test_many_threads_of_python_may_run_it(engine, threads):
+    problems = [wide_model(engine, seed) for seed in range(2)]
     with torch.no_grad():
-        expected = [rnn(x) for rnn in models]
+        expected = [rnn(x) for rnn, x in problems]
     wrong = []
 
-    def work(rnn, results):
+    def work(problem, results):
+        rnn, x = problem
         with torch.no_grad():
             for _ in range(50):
                 if not torch.equal(rnn(x)[0], results[0]):
                     wrong.append(rnn)
 
-    running = [threading.Thread(target=work, args=pair) for pair in list(zip(models, expected)) * 2]
+    running = [threading.Thread(target=work, args=pair) for pair in list(zip(problems, expected)) * 2]
     for each in running:
         each.start()
     for each in running:
         each.join()
     assert not wrong
+
+
+class Outputs(torch.utils.data.Dataset):
+    """A model's outputs, computed where they are asked for, by two threads."""
+
+    def __init__(self, rnn, x):
+        self.rnn, self.x = rnn, x
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        torch.set_num_threads(2)
+        with torch.no_grad():
+            return self.rnn(self.x)[0]
+
+
+def made_by_fork(outputs, folder):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            torch.save(outputs[0], folder / "output.pt")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    return torch.load(folder / "output.pt")
+
+
+def made_by_data_loader(outputs, folder):
+    loader = torch.utils.data.DataLoader(outputs, None, num_workers=2, multiprocessing_context="fork", timeout=60)
+    return torch.stack(list(loader)).unique(dim=0).squeeze(0)
+
+
+@native
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.parametrize("made", [made_by_fork, made_by_data_loader])
+def test_a_fork_has_threads_of_its_own(engine, threads, made, tmp_path):
+    outputs = Outputs(*wide_model(engine))
+    expected = outputs[0]
+    assert_equal(made(outputs, tmp_path), expected)
+    assert_equal(outputs[0], expected)
+
+
+@native
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_threads_without_work_sleep(engine, threads):
+    rnn, x = wide_model(engine)
+    with torch.no_grad():
+        rnn(x)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.1
+
+
+@native
+def test_a_process_ends_though_its_threads_wait(engine):
+    code = """
+import torch
+from skiprnn_plugin.modules import SkipGRU
+torch.set_num_threads(2)
+output = SkipGRU(300, 128, engine="native")(torch.randn(1, 80, 300))[0]
+output.sum().backward()
+print(*output.shape)
+"""
+    process = run(sys.executable, "-c", code, cwd=ROOT)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "1 80 128\n", "")
 
 
 @native
@@ -599,7 +695,7 @@ def test_packing_tells_whether_anything_changed(engine):
     weights = [each.detach() for each in rnn._weights("")[0][:4]]
     packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
     array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
-    again = (packed.struct, array, library.FORWARD, packed.address, packed.known)
+    again = (packed.struct, array, library.FORWARD, 1, packed.address, packed.known)
     assert library.load().skiprnn_pack(*again) == 0
     weights[1][0, 0] += 1
     assert library.load().skiprnn_pack(*again) == 1

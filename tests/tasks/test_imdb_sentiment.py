@@ -1,6 +1,7 @@
 """The task for texts through fairseq's own commands, and its models in other programs."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from skiprnn_plugin.cli.check_data import main as check_data
 from skiprnn_plugin.data.tokenize_text import RECORD
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
@@ -175,6 +177,15 @@ def test_bad_options(data, options, message):
         make_task(data, **options)
 
 
-def test_vectors_of_another_size(data, vectors, tmp_path):
-    with pytest.raises(ValueError, match=r"vectors.txt: expected vectors of 8 numbers \(--embedding-dim\), got 7"):
-        train(data, tmp_path, "--embedding-path", vectors, "--embedding-dim", 8)
+def test_vectors_of_another_size(data, vectors, tmp_path, capsys):
+    """In training, and where a recipe looks before it trains."""
+    message = f"{vectors}: expected vectors of 8 numbers (--embedding-dim), got 7"
+    options = ("--embedding-path", str(vectors), "--embedding-dim", "8")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(data, tmp_path, *options)
+    capsys.readouterr()
+    arguments = ["--task", "imdb_sentiment", "--data-dir", str(data)]
+    assert check_data([*arguments, *options]) == 2
+    assert capsys.readouterr().err == f"python -m skiprnn_plugin.cli.check_data: error: {message}\n"
+    assert check_data([*arguments, *options[:2], "--embedding-dim", "7"]) == 0
+    assert capsys.readouterr().out == "train: 64 sequences\nvalid: 36 sequences\ntest: 21 sequences\n"

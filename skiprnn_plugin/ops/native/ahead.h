@@ -46,8 +46,8 @@ public:
             if (!find(i, slots[i].time)) count += guess(i, slots[i], active < MOST ? MOST / active : 1, count);
         if (count > 0) {
             const Layer &layer = stack.layers[0];
-            multiply(x, layer.input, layer.ih, layer.ih_strip, layer.bias, 0, fresh, size, count, size / STRIP,
-                     layer.input);
+            multiply(stack.team, x, layer.input, layer.ih, layer.ih_strip, layer.bias, 0, fresh, size, count,
+                     size / STRIP, layer.input);
         }
         const float *from = fresh;
         for (int64_t i = 0; i < active; i++) {

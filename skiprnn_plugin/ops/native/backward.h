@@ -24,8 +24,8 @@ public:
              const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing, Share &share, int64_t rows)
         : problem(problem), saved(saved), incoming(incoming), outgoing(outgoing), share(share), rows(rows),
           window(rows < AT_ONCE ? AT_ONCE / rows : 1), most(rows * window),
-          stack(problem, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden), width(stack.width),
-          strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
+          stack(problem, share.team, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden),
+          width(stack.width), strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
           learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)),
           keeps(keeps_all(problem)), gate_size(problem.gate_count * width + STRIP) {
         int64_t count = 0;
@@ -363,24 +363,26 @@ private:
                                 cell.has_c ? dc(l, i) : nullptr);
         }
         if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
-            multiply(kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0, product, width,
-                     count, strips, width);
+            multiply(stack.team, kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0,
+                     product, width, count, strips, width);
             for (int64_t n = 0; n < count; n++)
                 differentiate_reset(width, kept + n * kept_row, product + n * width, layer.h + at[n].state * width,
                                     dh(l, slot_of(at[n].state)));
         }
         for (int64_t n = 0; n < count; n++)
             memcpy(product + n * width, dh(l, slot_of(at[n].state)), width * sizeof(float));
-        multiply(kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product, width, count,
-                 strips, cell.hh_first * width, stack.turn());
+        multiply(stack.team, kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product,
+                 width, count, strips, cell.hh_first * width, stack.turn());
         for (int64_t n = 0; n < count; n++)
             memcpy(dh(l, slot_of(at[n].state)), product + n * width, width * sizeof(float));
         if (l > 0) {
-            multiply(kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips, depth);
+            multiply(stack.team, kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips,
+                     depth);
             for (int64_t n = 0; n < count; n++) pass_down(l, first + n, product + n * width);
         } else if (outgoing.x) {
             const int64_t size = padded(input);
-            multiply(kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, size, count, size / STRIP, depth);
+            multiply(stack.team, kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, size, count, size / STRIP,
+                     depth);
             for (int64_t n = 0; n < count; n++)
                 memcpy(outgoing.x + (at[n].row * problem.steps + at[n].time) * input, product + n * size,
                        input * sizeof(float));
@@ -448,16 +450,16 @@ private:
             for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, bias);
             add(cell.sums * width, bias, mine.total_bias);
             const float *d_recurrent = mine.d_sums + cell.hh_at * width;
-            add_outer(d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
+            add_outer(stack.team, d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
-                add_outer(d_recurrent + first, kept_row, mine.reset_h, width, mine.total_hh + first * width, width,
-                          depth - first, strips, pending);
+                add_outer(stack.team, d_recurrent + first, kept_row, mine.reset_h, width, mine.total_hh + first * width,
+                          width, depth - first, strips, pending);
             if (l == 0 && narrow)
-                add_outer(mine.input, mine.input_row, mine.d_sums, kept_row, mine.total_ih, depth, mine.input_row,
-                          cell.gates * strips, pending);
+                add_outer(stack.team, mine.input, mine.input_row, mine.d_sums, kept_row, mine.total_ih, depth,
+                          mine.input_row, cell.gates * strips, pending);
             else
-                add_outer(mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row, depth,
-                          mine.input_row / STRIP, pending);
+                add_outer(stack.team, mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row,
+                          depth, mine.input_row / STRIP, pending);
         }
         add(gate_size, gate, total_gate);
         memset(gate, 0, gate_size * sizeof(float));

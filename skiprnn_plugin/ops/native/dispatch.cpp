@@ -6,12 +6,13 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <functional>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "layout.h"
+#include "packing.h"
+#include "pool.h"
 
 extern "C" {
 const Level *skiprnn_level_baseline();
@@ -49,8 +50,10 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 8e6; /* multiply-adds, some 50 microseconds */
-constexpr int64_t CACHED = 160 * 1024; /* floats of weights that stay in a core's own cache */
+constexpr double WORTH_A_THREAD = 4e6;       /* multiply-adds, some 100 microseconds: it may have to wake up */
+constexpr int64_t WORTH_MOVING = 256 * 1024; /* floats, some 30 microseconds */
+constexpr int64_t CACHED = 160 * 1024;       /* floats of weights that stay in a core's own cache */
+constexpr int64_t FAR = 512 * 1024;          /* that need more than that */
 constexpr int64_t SLOTS = 8,
                   SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
 
@@ -61,29 +64,37 @@ int64_t multiply_adds(const skiprnn_shape &shape) {
     return sum;
 }
 
-/* Calls `work` with 0..count-1, each in a thread of its own. */
-void in_threads(int64_t count, const std::function<void(int64_t)> &work) {
-    std::vector<std::thread> threads;
-    for (int64_t i = 1; i < count; i++) {
-        try {
-            threads.emplace_back(work, i);
-        } catch (const std::exception &) {  // none to be had
-            work(i);
-        }
-    }
-    work(0);
-    for (std::thread &each : threads) each.join();
+/* Calls `work` with 0..count-1, each once, in so many threads at most. */
+template <class Work>
+void in_threads(int64_t count, const Work &work) {
+    Pool::own().run(count, [](const void *of, int64_t i) { (*(const Work *)of)(i); }, &work);
 }
 
+/* The same with the portions of something of that many floats that is to be moved. */
+template <class Work>
+void in_portions(int64_t threads, int64_t size, const Work &work) {
+    const int64_t parts = std::max<int64_t>(1, std::min(threads, size / WORTH_MOVING));
+    in_threads(parts, [&](int64_t i) { work(Portion{i, parts}); });
+}
+
+/* How a problem is shared out: its sequences to `threads`, or each product to a `team`. `slots`: sequences at a time.
+ */
 struct Split {
     int64_t threads, slots;
+    Team team;
 };
 
 Split split(const skiprnn_problem &problem, double products) {
-    const double work = products * multiply_adds(problem.shape) / WORTH_A_THREAD;
+    const int64_t weights = multiply_adds(problem.shape);
+    const double work = products * weights / WORTH_A_THREAD;
+    const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)work));
+    // In a team each thread fetches its part of the weights alone, but has to wait for others at each product
+    const bool in_team = problem.batch == 1 || (weights > FAR && problem.batch <= 2 * threads);
     Split of;
-    of.threads = std::max<int64_t>(1, std::min({problem.threads, problem.batch, (int64_t)work}));
-    of.slots = multiply_adds(problem.shape) > CACHED ? SLOTS_OF_LARGE : SLOTS;
+    of.threads = in_team ? 1 : std::max<int64_t>(1, std::min(threads, problem.batch));
+    of.team = {in_team ? threads : 1,
+               [](int64_t parts, Part part, const void *of) { Pool::own().run(parts, part, of); }};
+    of.slots = weights > CACHED ? SLOTS_OF_LARGE : SLOTS;
     of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
     return of;
 }
@@ -101,117 +112,14 @@ std::vector<int64_t> by_falling(const std::vector<double> &sizes) {
     return order;
 }
 
-/* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with
- * 0. */
-void pack_columns(const float *from, int64_t rows, int64_t depth, float *to) {
-    for (int64_t strip = 0; strip < rows; strip += STRIP, to += depth * STRIP)
-        for (int64_t first = 0; first < depth; first += STRIP) {  // in squares, which fit the nearest cache
-            const int64_t last = std::min(first + STRIP, depth);
-            for (int64_t lane = 0; lane < STRIP; lane++) {
-                const bool there = strip + lane < rows;
-                const float *row = from + (strip + lane) * depth;
-                for (int64_t k = first; k < last; k++) to[k * STRIP + lane] = there ? row[k] : 0;
-            }
-        }
-}
-
-/* The same of `from`'s columns, of whose rows this is one gate's: k from `first` on of `depth`, padded with 0. */
-void pack_rows(const float *from, int64_t rows, int64_t columns, int64_t first, int64_t depth, float *to) {
-    for (int64_t strip = 0; strip < strips_of(columns); strip++) {
-        const int64_t count = std::min(STRIP, columns - strip * STRIP);
-        for (int64_t k = 0; k < padded(rows); k++) {
-            float *lanes = to + (strip * depth + first + k) * STRIP;
-            const float *values = from + k * columns + strip * STRIP;
-            if (k < rows && count == STRIP)
-                std::memcpy(lanes, values, sizeof(float) * STRIP);
-            else
-                for (int64_t lane = 0; lane < STRIP; lane++) lanes[lane] = k < rows && lane < count ? values[lane] : 0;
-        }
-    }
-}
-
-void pack_layer(const skiprnn_shape &shape, int64_t layer, const float *const *weights, float *packed) {
-    const CellLayout &cell = CELLS[shape.cell];
-    const Packed at = packed_layer(shape, layer);
-    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer);
-    std::fill(packed, packed + at.ih, 0.0f);
-    for (int g = 0; g < cell.gates; g++) {
-        const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        pack_columns(weights[0] + ih * hidden * input, hidden, input, packed + at.ih + g * width * input);
-        pack_columns(weights[1] + hh * hidden * hidden, hidden, hidden, packed + at.hh + g * width * hidden);
-        for (int64_t k = 0; k < hidden; k++) {
-            packed[at.bias + g * width + k] += weights[2][ih * hidden + k];
-            packed[at.bias + (cell.hh_at + g) * width + k] += weights[3][hh * hidden + k];
-        }
-    }
-}
-
-void pack_transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x, const float *const *weights,
-                           float *packed) {
-    const CellLayout &cell = CELLS[shape.cell];
-    const Packed at = transposed_layer(shape, layer, for_x);
-    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer),
-                  depth = cell.gates * width;
-    for (int g = 0; g < cell.gates; g++) {
-        const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        if (at.size > at.ih)
-            pack_rows(weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
-        pack_rows(weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + at.hh);
-    }
-}
-
-/* The weights that packing reads, in their order, and how many floats each has. */
-template <class Function>
-void each_weight(const skiprnn_shape &shape, int64_t purpose, Function function) {
-    const int64_t rows = CELLS[shape.cell].gates * shape.hidden;
-    for (int64_t l = 0; l < shape.layers; l++) {
-        if (l > 0 || purpose != SKIPRNN_BACKWARD) function(4 * l, rows * inputs_of(shape, l));
-        function(4 * l + 1, rows * shape.hidden);
-        if (purpose != SKIPRNN_FORWARD) continue;
-        function(4 * l + 2, rows);
-        function(4 * l + 3, rows);
-    }
-}
-
-int64_t layer_size(const skiprnn_shape &shape, int64_t layer, int64_t purpose) {
-    if (purpose == SKIPRNN_FORWARD) return packed_layer(shape, layer).size;
-    return transposed_layer(shape, layer, purpose == SKIPRNN_BACKWARD_TO_X).size;
-}
-
-int64_t layers_size(const skiprnn_shape &shape, int64_t purpose) {
+int64_t totals_of_layers(const skiprnn_shape &shape) {
     int64_t size = 0;
-    for (int64_t l = 0; l < shape.layers; l++) size += layer_size(shape, l, purpose);
+    for (int64_t l = 0; l < shape.layers; l++) size += totals_layer(shape, l).size;
     return size;
 }
 
 int64_t totals_size(const skiprnn_problem &problem) {
-    int64_t size = padded(problem.shape.hidden) * problem.gate_count + STRIP;
-    for (int64_t l = 0; l < problem.shape.layers; l++) size += totals_layer(problem.shape, l).size;
-    return size;
-}
-
-/* From blocks of padded(H) to torch's gradients of one layer. */
-void give_layer(const skiprnn_shape &shape, int64_t layer, const float *totals, float *const *weights) {
-    const CellLayout &cell = CELLS[shape.cell];
-    const Totals at = totals_layer(shape, layer);
-    const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer);
-    for (int g = 0; g < cell.gates; g++) {
-        const int64_t ih = cell.ih_order[g] * hidden, hh = cell.hh_order[g] * hidden;
-        const float *rows = totals + at.hh + g * width * width;
-        for (int64_t k = 0; k < hidden; k++)
-            std::memcpy(weights[1] + (hh + k) * hidden, rows + k * width, hidden * sizeof(float));
-        std::memcpy(weights[2] + ih, totals + at.bias + g * width, hidden * sizeof(float));
-        std::memcpy(weights[3] + hh, totals + at.bias + (cell.hh_at + g) * width, hidden * sizeof(float));
-        if (layer > 0 || is_wide(shape)) {
-            rows = totals + at.ih + g * width * padded(input);
-            for (int64_t k = 0; k < hidden; k++)
-                std::memcpy(weights[0] + (ih + k) * input, rows + k * padded(input), input * sizeof(float));
-        } else {
-            rows = totals + at.ih + g * width;
-            for (int64_t k = 0; k < hidden; k++)
-                for (int64_t d = 0; d < input; d++) weights[0][(ih + k) * input + d] = rows[d * cell.gates * width + k];
-        }
-    }
+    return totals_of_layers(problem.shape) + padded(problem.shape.hidden) * problem.gate_count + STRIP;
 }
 
 /* What a sequence costs in the backward, in products with the weights: some 3 for an update, and a part of one for
@@ -239,11 +147,12 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
     std::vector<double> lengths(problem.batch);
     for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
     const std::vector<int64_t> order = by_falling(lengths);
-    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK};
+    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, of.team};
     if (saved && saved->projected) {
-        const int64_t all = problem.batch * problem.steps;
-        in_threads(of.threads, [&](int64_t i) {
-            level().project(&problem, saved->projected, all * i / of.threads, all * (i + 1) / of.threads);
+        const int64_t all = problem.batch * problem.steps, parts = of.threads * of.team.threads;  // one of them is 1
+        in_threads(parts, [&](int64_t i) {
+            const Portion mine = {i, parts};
+            level().project(&problem, saved->projected, mine.begin(all), mine.end(all));
         });
     }
     in_threads(of.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, of.slots); });
@@ -259,10 +168,14 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     const Split of = split(problem, cost);
     const std::vector<std::vector<int64_t>> rows = assign(problem, saved, of.threads);
     const int64_t size = totals_size(problem);
-    std::vector<float> totals(size * of.threads, 0.0f);
+    const std::unique_ptr<float[]> totals(new float[size * of.threads]);
+    in_portions(problem.threads, size * of.threads, [&](Portion mine) {
+        const int64_t all = size * of.threads;
+        std::fill(totals.get() + mine.begin(all), totals.get() + mine.end(all), 0.0f);
+    });
     std::vector<Share> shares(of.threads);
     for (int64_t i = 0; i < of.threads; i++)
-        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.data() + i * size, SKIPRNN_OK};
+        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.get() + i * size, SKIPRNN_OK, of.team};
     if (outgoing.dropout_mask)
         std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden,
                   0.0f);
@@ -273,11 +186,8 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
         if (share.failed) return share.failed;
     for (int64_t i = 1; i < of.threads; i++)
         for (int64_t k = 0; k < size; k++) totals[k] += totals[i * size + k];
-    const float *from = totals.data();
-    for (int64_t l = 0; l < shape.layers; l++) {
-        give_layer(shape, l, from, outgoing.weights + 4 * l);
-        from += totals_layer(shape, l).size;
-    }
+    in_portions(problem.threads, size, [&](Portion mine) { give_layers(mine, shape, totals.get(), outgoing.weights); });
+    const float *from = totals.get() + totals_of_layers(shape);
     for (int64_t g = 0; g < problem.gate_count; g++, from += padded(shape.hidden))
         std::memcpy(outgoing.gate_weight + g * shape.hidden, from, shape.hidden * sizeof(float));
     if (problem.gate_count > 0) outgoing.gate_bias[0] = from[0];
@@ -316,23 +226,15 @@ SKIPRNN_API int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purp
     return size;
 }
 
-SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
-                             uint64_t *known) {
-    float *copy = packed + layers_size(*shape, purpose);
-    bool same = *known != 0;
-    each_weight(*shape, purpose, [&](int64_t index, int64_t count) {
-        same = same && std::memcmp(copy, weights[index], count * sizeof(float)) == 0;
-        if (!same) std::memcpy(copy, weights[index], count * sizeof(float));
-        copy += count;
+SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, int64_t threads,
+                             float *packed, uint64_t *known) {
+    const int64_t size = layers_size(*shape, purpose);
+    std::atomic<bool> changed{false};
+    in_portions(threads, size, [&](Portion mine) {
+        if (update_copy(mine, *shape, purpose, weights, packed + size, *known != 0)) changed = true;
     });
-    if (same) return 0;
-    for (int64_t l = 0; l < shape->layers; l++) {
-        if (purpose == SKIPRNN_FORWARD)
-            pack_layer(*shape, l, weights + 4 * l, packed);
-        else
-            pack_transposed_layer(*shape, l, purpose == SKIPRNN_BACKWARD_TO_X, weights + 4 * l, packed);
-        packed += layer_size(*shape, l, purpose);
-    }
+    if (!changed) return 0;
+    in_portions(threads, size, [&](Portion mine) { pack_layers(mine, *shape, purpose, weights, packed); });
     *known = 1;
     return 1;
 }

@@ -12,7 +12,7 @@ public:
     Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared,
             int64_t rows)
         : problem(problem), result(result), saved(saved), shared(shared),
-          stack(problem, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden),
+          stack(problem, shared.team, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden),
           width(stack.width), layers(problem.shape.layers), stride(record_size(problem)),
           keeps(saved && keeps_all(problem)) {
         slots = stack.memory.template take_of<Slot>(rows);

@@ -29,9 +29,10 @@ void project(const skiprnn_problem *problem, float *projected, int64_t first, in
         const int64_t row = first / problem->steps, t = first % problem->steps;
         int64_t count = problem->steps - t < last - first ? problem->steps - t : last - first;
         count = count < most ? count : most;
-        multiply(problem->x + row * problem->x_batch_stride + t * problem->x_step_stride, problem->x_step_stride,
-                 problem->packed + at.ih, problem->shape.input * STRIP, problem->packed + at.bias, 0,
-                 projected + first * size, size, count, size / STRIP, problem->shape.input);
+        multiply({1, nullptr}, problem->x + row * problem->x_batch_stride + t * problem->x_step_stride,
+                 problem->x_step_stride, problem->packed + at.ih, problem->shape.input * STRIP,
+                 problem->packed + at.bias, 0, projected + first * size, size, count, size / STRIP,
+                 problem->shape.input);
         first += count;
     }
 }

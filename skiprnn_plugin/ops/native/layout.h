@@ -119,6 +119,23 @@ inline Totals totals_layer(const skiprnn_shape &shape, int64_t layer) {
     return at;
 }
 
+/* One of `parts` even parts of work, for one thread: which of `count` things it has. */
+struct Portion {
+    int64_t part, parts;
+
+    int64_t begin(int64_t count) const { return count * part / parts; }
+    int64_t end(int64_t count) const { return count * (part + 1) / parts; }
+};
+
+/* Part `index` of what `of` describes. */
+typedef void (*Part)(const void *of, int64_t index);
+
+/* Who works on a product: at most so many threads. `run` calls part(of, i) once for each i below `parts`. */
+struct Team {
+    int64_t threads;
+    void (*run)(int64_t parts, Part part, const void *of);
+};
+
 /* Work that threads share. */
 struct Shared {
     const int64_t *order; /* sequences, in the order in which they begin */
@@ -126,6 +143,7 @@ struct Shared {
     int64_t next;    /* atomic: the first that nobody has begun */
     int64_t records; /* atomic: the first record that nobody has taken */
     int failed;      /* atomic: what went wrong, if anything did */
+    Team team;       /* for each thread's products */
 };
 
 /* What one thread does in a backward. */
@@ -135,6 +153,7 @@ struct Share {
     float *totals; /* gradients of weights: every layer's Totals, then the gate's weight [gate_count][padded(H)] and
                       bias [16] */
     int failed;
+    Team team;
 };
 
 /* The kernels of one instruction set. */

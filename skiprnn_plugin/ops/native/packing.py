@@ -54,5 +54,6 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
         else:
             _cache.move_to_end(key)
     with packed.lock:
-        load().skiprnn_pack(packed.struct, packed.pointers, purpose, packed.address, packed.known)
+        threads = torch.get_num_threads()
+        load().skiprnn_pack(packed.struct, packed.pointers, purpose, threads, packed.address, packed.known)
     return packed

@@ -6,6 +6,7 @@
 #ifndef SKIPRNN_PRODUCT_H
 #define SKIPRNN_PRODUCT_H
 
+#include "layout.h"
 #include "vector.h"
 
 namespace {
@@ -23,8 +24,9 @@ constexpr int MAX_ROWS = 2;
 constexpr int STRIPS[MAX_ROWS + 1] = {0, 2, 1};
 #endif
 
-/* What a product reads and writes. */
+/* What a product reads and writes: C [rows, 16 strips] from A [rows, depth] and B [depth, 16 strips]. */
 struct Product {
+    int64_t rows, strips, depth;
     const float *a; /* A[i][k] at a[i * a_row + k * a_step] */
     int64_t a_row, a_step;
     const float *b; /* B[k][16 s + lane] at b[s * b_strip + k * b_step + lane] */
@@ -98,8 +100,9 @@ struct Blocks {
 /* `backwards`: from the last strip to the first. Where the same B comes again and again, going to and fro finds what
  * was used last still in the nearest cache. */
 template <int A_STEP, int B_STEP>
-void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t depth, bool backwards) {
+void multiply_with(const Product &of, bool backwards) {
     static const Blocks<A_STEP, B_STEP> blocks;
+    const int64_t rows = of.rows, strips = of.strips;
     if (rows == 0) return;
     // B's strips outside, so that those of a wide matrix are fetched once for all rows; and in even parts
     const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (strips + most - 1) / most;
@@ -110,32 +113,72 @@ void multiply_with(const Product &of, int64_t rows, int64_t strips, int64_t dept
             const int64_t height = rows - row < MAX_ROWS ? rows - row : MAX_ROWS;
             for (int64_t at = begin; at < end;) {
                 const int64_t columns = end - at < STRIPS[height] ? end - at : STRIPS[height];
-                blocks.of[height][columns](of, row, at, depth);
+                blocks.of[height][columns](of, row, at, of.depth);
                 at += columns;
             }
         }
     }
 }
 
+/* Multiply-adds in the time that memory takes from one core to another, some 200 nanoseconds; it depends on where the
+ * system has put the threads. */
+constexpr int64_t A_WAY = 6 * 1024;
+constexpr int64_t ON_A_WAY = 128; /* floats that come together */
+
+/* Calls `work` with the product, or with parts of it, some strips each, on the team's threads, if that is worth the way
+ * there and back, and that of so many `floats`. */
+template <class Work>
+void share(const Team &team, int64_t floats, const Product &of, const Work &work) {
+    if (team.threads == 1) return work(of);
+    int64_t parts = of.rows * of.strips * STRIP * of.depth / (A_WAY * (2 + floats / ON_A_WAY));
+    parts = parts < team.threads ? parts : team.threads;
+    parts = parts < of.strips ? parts : of.strips;
+    if (parts < 2) return work(of);
+    const struct {
+        const Product &of;
+        const Work &work;
+        int64_t parts;
+    } shared = {of, work, parts};
+    const auto part = [](const void *all, int64_t index) {
+        const auto &[of, work, parts] = *(const decltype(shared) *)all;
+        const Portion mine = {index, parts};
+        const int64_t begin = mine.begin(of.strips);
+        Product some = of;
+        some.strips = mine.end(of.strips) - begin;
+        some.b += begin * of.b_strip;
+        if (some.init) some.init += begin * STRIP;
+        some.c += begin * STRIP;
+        work(some);
+    };
+    team.run(parts, part, &shared);
+}
+
 /* A by rows, B in packed strips. */
-inline void multiply(const float *a, int64_t a_row, const float *b, int64_t b_strip, const float *init,
-                     int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips, int64_t depth,
-                     bool backwards = false) {
-    const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
-    for (int64_t k = 0; k == 0 || k < depth; k += most) {
-        const Product of = {a + k, a_row, 1, b + k * LANES, b_strip, LANES, init, init_row, c, c_row, false};
-        multiply_with<1, LANES>(of, rows, strips, depth - k < most ? depth - k : most, backwards);
-        init = c;
-        init_row = c_row;
-    }
+inline void multiply(const Team &team, const float *a, int64_t a_row, const float *b, int64_t b_strip,
+                     const float *init, int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips,
+                     int64_t depth, bool backwards = false) {
+    const Product all = {rows, strips, depth, a, a_row, 1, b, b_strip, LANES, init, init_row, c, c_row, false};
+    share(team, rows * (depth + strips * STRIP), all, [&](const Product &of) {
+        const int64_t most = 1024;  // so that a block's part of B stays in the nearest caches
+        if (depth <= most) return multiply_with<1, LANES>(of, backwards);
+        Product slice = of;
+        for (int64_t k = 0; k < depth; k += most) {
+            slice.depth = depth - k < most ? depth - k : most;
+            multiply_with<1, LANES>(slice, backwards);
+            slice.a += most;
+            slice.b += most * LANES;
+            slice.init = of.c;
+            slice.init_row = of.c_row;
+        }
+    });
 }
 
 /* C += A^T B with A [depth, rows] and B [depth, 16 strips], both by rows: sums of outer products. They are added up
  * before C is, as a sum of few terms, and then of few sums, is more exact than one of all terms. */
-inline void add_outer(const float *a, int64_t a_row, const float *b, int64_t b_row, float *c, int64_t c_row,
-                      int64_t rows, int64_t strips, int64_t depth) {
-    const Product of = {a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
-    multiply_with<0, 0>(of, rows, strips, depth, false);
+inline void add_outer(const Team &team, const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,
+                      int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
+    const Product all = {rows, strips, depth, a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
+    share(team, depth * (rows + strips * STRIP), all, [](const Product &of) { multiply_with<0, 0>(of, false); });
 }
 
 }  // namespace

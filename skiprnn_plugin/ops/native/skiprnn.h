@@ -8,6 +8,9 @@
  * gradients of what is its own, but for whether all records are `near`. Gradients of weights, which are sums over
  * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their
  * sequence.
+ *
+ * Any threads may call it at once. Those that it starts itself wait for the next call, asleep; one call at a time has
+ * them, others do with their own. A fork starts its own.
  */
 #ifndef SKIPRNN_H
 #define SKIPRNN_H
@@ -18,7 +21,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 4
+#define SKIPRNN_ABI 5
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
@@ -106,9 +109,9 @@ int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
 
 /* Lays the weights out (weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih, bias_hh [G*H] of each layer, [4 * L]) in
  * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so
- * only if they differ; sets it to 1. Returns 1 if it packed, else 0. */
-int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, float *packed,
-                 uint64_t *known);
+ * only if they differ; sets it to 1. Takes `threads` at most. Returns 1 if it packed, else 0. */
+int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, int64_t threads,
+                 float *packed, uint64_t *known);
 
 int64_t skiprnn_record_size(const skiprnn_problem *problem); /* floats of one record */
 int64_t skiprnn_records(const skiprnn_problem *problem);     /* records that are enough for all updates there can be */

@@ -66,6 +66,7 @@ struct Place {
 
 struct Stack {
     const skiprnn_problem &problem;
+    const Team team;
     const CellLayout &cell;
     const int64_t hidden, width, strips, states, places, kept_row, u_row;
     Layer *layers;
@@ -78,8 +79,8 @@ struct Stack {
 
     /* For so many states at a time. Where `separate_places` is 0, candidates overwrite the states that they come from.
      */
-    Stack(const skiprnn_problem &p, const float *projected, int64_t states, int64_t separate_places)
-        : problem(p), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
+    Stack(const skiprnn_problem &p, const Team &team, const float *projected, int64_t states, int64_t separate_places)
+        : problem(p), team(team), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
           strips(strips_of(hidden)), states(states), places(separate_places ? separate_places : states),
           kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
         layers = memory.take_of<Layer>(p.shape.layers);
@@ -124,7 +125,7 @@ struct Stack {
     /* U h of the first `count` states. */
     void recur(int64_t count) {
         for (int64_t l = 0; l < problem.shape.layers; l++)
-            multiply(layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
+            multiply(team, layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
                      cell.hh_first * strips, hidden, turn());
     }
 
@@ -136,7 +137,7 @@ struct Stack {
             float *kept = layer.kept + first * kept_row;
             project(l, first, count, at);
             if (!layer.u)
-                multiply(layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
+                multiply(team, layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
                          kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden, turn());
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
@@ -144,7 +145,7 @@ struct Stack {
                 for (int64_t i = 0; i < count; i++)
                     reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
                 float *n = kept + 2 * width;
-                multiply(reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n,
+                multiply(team, reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n,
                          kept_row, count, strips, hidden);
             }
             for (int64_t i = 0; i < count; i++)
@@ -214,8 +215,8 @@ private:
             for (int64_t i = 0; i < count; i++)
                 memcpy(x + (first + i) * layer.input, x_at(at[i].row, at[i].time), layer.input * sizeof(float));
         }
-        multiply(input, l > 0 ? width : layer.input, layer.ih, layer.ih_strip, layer.bias, 0, kept, kept_row, count,
-                 cell.gates * strips, layer.input);
+        multiply(team, input, l > 0 ? width : layer.input, layer.ih, layer.ih_strip, layer.bias, 0, kept, kept_row,
+                 count, cell.gates * strips, layer.input);
     }
 };
 
