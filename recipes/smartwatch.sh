@@ -3,7 +3,7 @@
 # reads every step against Skip GRU over lambda, on people that training has not seen.
 #
 #   bash recipes/smartwatch.sh FILE.npz               four seeds of each
-#   bash recipes/smartwatch.sh FILE.npz --quick       a minute
+#   bash recipes/smartwatch.sh FILE.npz --quick       a minute: one seed
 #
 # The recordings (Burns et al., 2018: 140 of 10 people, acceleration and rotation at 50 Hz) come with the package
 # seglearn. With pip install seglearn pandas, perhaps in another environment, this writes FILE.npz:
@@ -21,9 +21,10 @@
 # validated and saved every four epochs, and the table has its checkpoint of the best validation accuracy; which steps
 # of a few recordings a run used goes to its samples.png, accuracy against updates to runs/smartwatch/tradeoff.png.
 # Started again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
-# A run takes 10 seconds of CPU time.
+# A run takes ten seconds of CPU time.
 #
-# --quick has one seed and lambda 1e-4 and 1e-3 alone. EXPECTED
+# --quick has one seed, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of them and
+# 0.68 with 4%, in 45 seconds of CPU time. It is of 28 recordings of two people: one more is 0.036.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -212,6 +213,35 @@ def test_videos_quick(tmp_path, name, write, row):
 
 
 @needs_environment
+def test_smartwatch_prepares_the_recordings_once_and_ends_with_pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = np.arange(20)
+    arrays = {"values": rng.normal(size=(60, 6)), "lengths": np.full(20, 3), "labels": numbers % 2, "subject": numbers}
+    np.savez(tmp_path / "my watch.npz", **arrays)
+    environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1", "LAMBDAS": "1e-4"}
+
+    def go():
+        process = run("bash", ROOT / "recipes/smartwatch.sh", "--quick", "my watch.npz", cwd=tmp_path, **environment)
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout.splitlines()
+
+    lines = go()
+    assert sorted(line.split(": accuracy")[0] for line in lines if ": accuracy" in line) == [
+        "full_gru seed 1, update 1", "skip_gru-1e-4 seed 1, update 1"
+    ]  # fmt: skip
+    table = [line for line in lines if line.startswith("|")]
+    assert [line.split("|")[1].strip() for line in table] == ["model", "---", "GRU, every sample", "Skip GRU, λ=1e-4"]
+    folder = tmp_path / "runs/smartwatch-quick"
+    for picture in (folder / "tradeoff.png", folder / "full_gru/seed1/samples.png"):
+        assert picture.stat().st_size > 10000
+    cfg = torch.load(folder / "skip_gru-1e-4/seed1/checkpoint_best.pt", weights_only=False)["cfg"]
+    assert cfg["task"]["data_dir"] == str(tmp_path / "runs/smartwatch-data") and cfg["task"]["normalize"]
+    assert cfg["criterion"]["cost_per_sample"] == 1e-4 and cfg["model"]["hidden_size"] == 64
+    (tmp_path / "my watch.npz").write_bytes(b"")
+    assert [line for line in go() if line.startswith("|")] == table
+
+
+@needs_environment
 def test_sweep_quick_ends_with_a_picture_and_goes_on_with_more_points(tmp_path):
     flags = ["--", "--valid-size", "40"]
 
@@ -311,6 +341,9 @@ def until(condition):
             {},
             f"error: DATA_DIR: expected a folder that skiprnn-prepare features made, got '{ROOT}'",
         ),
+        ("smartwatch.sh", [], {}, "error: FILE.npz: expected a file of recordings, got ''"),
+        ("smartwatch.sh", ["a.npz", "b.npz"], {}, "error: FILE.npz: expected one, got 'a.npz' and 'b.npz'"),
+        ("smartwatch.sh", [__file__], {"LAMBDAS": "x"}, "error: LAMBDAS: expected numbers of at least 0, got 'x'"),
         ("sweep.sh", ["mnist"], {}, "error: TASK: expected adding, frequency or own, got 'mnist'"),
         ("sweep.sh", ["adding", "frequency"], {}, "error: TASK: expected one, got 'adding' and 'frequency'"),
         ("sweep.sh", ["--quick", "own"], {}, "error: --quick: expected task adding or frequency, got own"),

@@ -100,7 +100,9 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
     outcomes: List[Outcome] = []
     if state.exists() and state.read_text(encoding="utf-8") == known:
         for line in log.read_text(encoding="utf-8").split("\n")[:-1]:  # the last may be cut off
-            steps, _, reason = line.partition("\t")
+            steps, tab, reason = line.partition("\t")
+            if not (tab and steps.isdigit()):  # the machine went down
+                break
             outcomes.append(Outcome(int(steps), reason))
     else:
         for path in folder.iterdir():
@@ -109,7 +111,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
         log.touch()
         state.write_text(known, encoding="utf-8")
     size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
-    while data.stat().st_size < size:  # the machine went down before it was on the disk
+    while data.stat().st_size < size:  # or before all was on the disk
         size -= step_bytes * outcomes.pop().steps
     with open(data, "r+b") as file:
         file.truncate(size)

@@ -145,7 +145,7 @@ def test_an_interrupted_run_goes_on(capsys, prints, tmp_path, source, monkeypatc
     assert sorted(os.listdir(tmp_path)) == ["dest", "source", "whole"]
 
 
-@pytest.mark.parametrize("end, log", [(b"", ""), (b"half a frame", ""), (b"\0" * 4096 * 4, "4\t")])
+@pytest.mark.parametrize("end, log", [(b"", ""), (b"half a frame", ""), (b"\0" * 4096 * 4, "4\t"), (b"", "\0\0\n")])
 def test_a_killed_run_is_carried_on(prints, tmp_path, source, end, log):
     """Also where it was killed in the midst of writing."""
     code = """

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import skiprnn_plugin  # noqa: F401
-from skiprnn_plugin.cli.checkpoint import read_run
+from skiprnn_plugin.cli.checkpoint import read_runs
 from skiprnn_plugin.criterions.cost import Cost
 
 from ..command_line import train, validate
@@ -95,11 +95,11 @@ def test_in_a_run(tmp_path):
 def test_evaluation_has_the_lambda_of_training(tmp_path, criterion, updates):
     trained = train(tmp_path, *OPTIONS, *criterion, "--max-update", updates, **FREQUENCY)["valid"][-1]
     evaluated = validate(tmp_path / "checkpoint_last.pt", **FREQUENCY)["valid"][-1]
-    reported = read_run(tmp_path / "checkpoint_last.pt", "valid").metrics
+    (run,) = read_runs([tmp_path / "checkpoint_last.pt"], "valid")
     assert trained["valid_cost_per_sample"] != 1e-3
     for name in ("loss", "task_loss", "budget_loss", "cost_per_sample"):
         assert evaluated[f"valid_{name}"] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
-        assert reported[name] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
+        assert run.metrics[name] == pytest.approx(trained[f"valid_{name}"], rel=1e-3)
 
 
 @pytest.mark.parametrize(
