@@ -39,8 +39,9 @@ std::vector<const Level *> find_levels() {
 }
 
 const std::vector<const Level *> &levels() {
-    static const std::vector<const Level *> found = find_levels();
-    return found;
+    // Never destroyed: a scan may still run while the process ends.
+    static const auto *const found = new std::vector<const Level *>(find_levels());
+    return *found;
 }
 
 std::atomic<const Level *> chosen{nullptr};
