@@ -111,7 +111,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
         log.touch()
         state.write_text(known, encoding="utf-8")
     size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
-    while data.stat().st_size < size:  # or before all was on the disk
+    while outcomes and data.stat().st_size < size:  # or before all was on the disk
         size -= step_bytes * outcomes.pop().steps
     with open(data, "r+b") as file:
         file.truncate(size)
