@@ -123,7 +123,9 @@ def _finish(
     source: Source, folder: Path, dtype: str, options: Dict[str, Any], outcomes: List[Outcome]
 ) -> Dict[str, Any]:
     found = [(row, outcome.steps) for row, outcome in zip(source.rows, outcomes) if outcome.steps]
-    splits = {row["split"]: {"sequences": 0, "steps": 0} for row in source.rows}
+    order = {split: place for place, split in enumerate(("train", "valid", "test"))}
+    present = sorted({row["split"] for row in source.rows}, key=lambda split: (order.get(split, len(order)), split))
+    splits = {split: {"sequences": 0, "steps": 0} for split in present}
     for row, steps in found:
         splits[row["split"]]["sequences"] += 1
         splits[row["split"]]["steps"] += steps
