@@ -111,7 +111,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
         log.touch()
         state.write_text(known, encoding="utf-8")
     size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
-    while data.stat().st_size < size:  # or before all was on the disk
+    while outcomes and data.stat().st_size < size:  # or before all was on the disk
         size -= step_bytes * outcomes.pop().steps
     with open(data, "r+b") as file:
         file.truncate(size)
@@ -123,7 +123,9 @@ def _finish(
     source: Source, folder: Path, dtype: str, options: Dict[str, Any], outcomes: List[Outcome]
 ) -> Dict[str, Any]:
     found = [(row, outcome.steps) for row, outcome in zip(source.rows, outcomes) if outcome.steps]
-    splits = {row["split"]: {"sequences": 0, "steps": 0} for row in source.rows}
+    order = {split: place for place, split in enumerate(("train", "valid", "test"))}
+    present = sorted({row["split"] for row in source.rows}, key=lambda split: (order.get(split, len(order)), split))
+    splits = {split: {"sequences": 0, "steps": 0} for split in present}
     for row, steps in found:
         splits[row["split"]]["sequences"] += 1
         splits[row["split"]]["steps"] += steps
