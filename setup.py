@@ -32,9 +32,11 @@ if sysconfig.get_platform().endswith("x86_64"):
     DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
     LEVELS["avx2"] = ["-mavx2", "-mfma"]
     LEVELS["avx512"] = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", *LEVELS["avx2"]]
-# The libstdc++ found at run time may be older than the compiler's.
+LINK_FLAGS = ["-shared"]
 OWN_LIBSTDCXX = []
 if sys.platform == "linux":
+    LINK_FLAGS.append("-Wl,-z,nodelete")  # its threads wait in it: dlclose must not take it from under them
+    # The libstdc++ found at run time may be older than the compiler's.
     OWN_LIBSTDCXX = ["-static-libstdc++", "-Wl,-Bsymbolic,--gc-sections,--exclude-libs,ALL"]
 
 
@@ -78,7 +80,7 @@ class BuildNative(build_ext):
             sources[f"kernels-{level}.o"] = [f"-DSKIPRNN_LEVEL={level}", *flags, f"{NATIVE}/kernels.cpp"]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda name: _call(*compiler, *sources[name], "-c", "-o", objects / name), sources))
-        link = [*compiler, "-shared", *(objects / name for name in sources), *_flags("LDFLAGS"), "-o", library]
+        link = [*compiler, *LINK_FLAGS, *(objects / name for name in sources), *_flags("LDFLAGS"), "-o", library]
         try:
             _call(*link, *OWN_LIBSTDCXX)
         except OSError:  # there is no static one here

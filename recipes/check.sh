@@ -26,3 +26,10 @@ check_numbers() { # NAME VALUE...
     done
     check_distinct "$@"
 }
+
+check_features() { # DATA_DIR
+    if [ ! -f "$1/manifest.tsv" ]; then
+        echo "error: DATA_DIR: expected a folder that skiprnn-prepare features made, got '$1'" >&2
+        exit 2
+    fi
+}

@@ -28,22 +28,8 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-absolute() { # PATH
-    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
-}
-
-quick=false
-reviews=
-rows=()
-for argument in "$@"; do
-    if [ "$argument" = --quick ]; then
-        quick=true
-    elif [ -z "$reviews" ]; then
-        reviews=$argument
-    else
-        rows+=("$argument")
-    fi
-done
+read_arguments "$@"
+reviews=$data
 if [ ! -e "$reviews" ]; then
     echo "error: ACLIMDB: expected the folder aclImdb or its .tar.gz, got '$reviews'" >&2
     exit 2
@@ -94,7 +80,7 @@ task=(--task imdb_sentiment --data-dir "$data")
 if [ -n "${WORD2VEC:-}" ]; then
     task+=(--embedding-path "$WORD2VEC")
 fi
-python -m skiprnn_plugin.cli.check_data "${task[@]}" >&2
+python -m skiprnn_plugin.cli.check_data "${task[@]}" --valid-subset valid,test >&2
 for length in "${lengths[@]}"; do
     options=("${task[@]}" --sequence-length "$length" "${settings[@]}")
     start "imdb-$length" "$folder-$length" "$length words, " "${rows[@]}"

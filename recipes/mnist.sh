@@ -23,18 +23,7 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-quick=false
-data=
-rows=()
-for argument in "$@"; do
-    if [ "$argument" = --quick ]; then
-        quick=true
-    elif [ -z "$data" ]; then
-        data=$argument
-    else
-        rows+=("$argument")
-    fi
-done
+read_arguments "$@"
 if [ ! -d "$data" ]; then
     echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
     exit 2
@@ -59,7 +48,7 @@ if $quick; then
 else
     read_settings 129000
 fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
+python -m skiprnn_plugin.cli.check_data "${options[@]}" --valid-subset valid,test >&2
 if $quick; then
     launch mnist mnist-quick "rows, skip-gru" "${options[@]}"
 else

@@ -1,7 +1,9 @@
 # Source this from a recipe of many runs, as of a table of the paper: what those recipes do alike.
 #
+#   read_arguments ARGUMENT...        takes --quick, and of what stands beside it the first as `data`, the others as `rows`
 #   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
 #                                     JOBS (default one per core) and RUNS (default runs)
+#   absolute PATH                     prints it as an absolute one
 #   list_rows TABLE ROW...            prints these rows of a table (all, if none is named), each with its flags of
 #                                     fairseq-train; ends the recipe if there is no such row
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
@@ -20,6 +22,26 @@
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/jobs.sh"
+
+read_arguments() {
+    local argument
+    quick=false
+    data=
+    rows=()
+    for argument in "$@"; do
+        if [ "$argument" = --quick ]; then
+            quick=true
+        elif [ -z "$data" ]; then
+            data=$argument
+        else
+            rows+=("$argument")
+        fi
+    done
+}
+
+absolute() { # PATH
+    echo "$(cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")"
+}
 
 read_settings() {
     local seed

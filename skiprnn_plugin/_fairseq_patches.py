@@ -31,7 +31,7 @@ def apply() -> None:
     start_processes_on_cpu()
     wrap_models_on_cpu()
     wrap_trained_models_alone()
-    gather_objects_on_cpu()
+    gather_objects_of_any_size()
     validate_as_the_trainer()
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
@@ -233,19 +233,21 @@ def wrap_trained_models_alone() -> None:
     _replace(models, "DistributedFairseqModel", wrap)
 
 
-def gather_objects_on_cpu() -> None:
-    """Logging outputs that cannot be summed are gathered from processes on CPUs.
+def gather_objects_of_any_size() -> None:
+    """Logging outputs that cannot be summed are gathered from processes on CPUs, and whatever their size.
 
-    Without it fairseq gathers them in a buffer on a GPU. Needed until ``all_gather_list`` asks where it runs.
+    Without it fairseq gathers them in a buffer on a GPU, and fails, on GPUs too, where they take more than 16 KB, as
+    a batch's predictions do (unless ``--all-gather-list-size`` says more). Needed until ``all_gather_list`` asks where
+    it runs and how much there is to gather.
     """
     from fairseq import utils
     from fairseq.distributed import utils as distributed_utils
 
     def wrap(all_gather_list):
         def all_gather_list_on_any_device(data, group=None, max_size=16384):
-            group = distributed_utils.get_global_group() if group is None else group
-            if distributed_utils.use_xla() or torch.distributed.get_backend(group) != "gloo":
+            if distributed_utils.use_xla():
                 return all_gather_list(data, group, max_size)
+            group = distributed_utils.get_global_group() if group is None else group
             gathered = [None] * distributed_utils.get_world_size(group)
             torch.distributed.all_gather_object(gathered, utils.move_to_cpu(data), group=group)
             return gathered

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from .reading import first_sentence
-from .tasks.sequence import SequenceTask, drop_unknown_options
+from .tasks.sequence import CRITERIONS, SequenceTask, drop_unknown_options
 
 Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
 
@@ -26,8 +26,9 @@ class Prediction(NamedTuple):
     """What a model makes of a sequence of T steps.
 
     Attributes:
-        values: class probabilities if the task predicts classes, else the model's numbers, float32 [output_size].
-        label: the likeliest class, by its name or else its number; None if the task does not predict classes.
+        values: probabilities if the task predicts classes or labels, else the model's numbers, float32 [output_size];
+            [T, output_size] if it predicts at every step.
+        label: the likeliest class (at any step), by its name or else its number; None if the task predicts numbers.
         used: where the model updated its state, bool [T]; of a bidirectional model [2, T], forward and backward, both
             in the order of the input.
         seconds: what the model took: for a batch, the time from its encoded sequences to their predictions over how
@@ -68,8 +69,10 @@ class SkipRNNHub(nn.Module):
         """Whether the model reads words, by an embedding, and not numbers."""
         return getattr(self.model, "embedding", None) is not None
 
-    def predict(self, arrays: Sequences, batch_size: int = 256) -> np.ndarray:
+    def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
         """Class probabilities, or the numbers themselves for regression, float32 [N, output_size].
+
+        Of a task that predicts at every step a list of N arrays, float32 [T, output_size].
 
         Args:
             arrays: N sequences, each as :meth:`encode` takes it: arrays [T, D] with a T of their own, or whatever else
@@ -77,12 +80,14 @@ class SkipRNNHub(nn.Module):
                 the model predicts from its initial state.
             batch_size: sequences that go through the model at once.
         """
-        if self.task.predicts not in ("classes", "numbers"):
+        if self.task.predicts not in CRITERIONS:
+            kinds = " or ".join(map(repr, CRITERIONS))
             raise ValueError(
-                f"task {self.cfg.task._name}: expected its attribute predicts to be 'classes' or 'numbers', "
-                f"got {self.task.predicts!r}"
+                f"task {self.cfg.task._name}: expected its attribute predicts to be {kinds}, got {self.task.predicts!r}"
             )
         values = [prediction.values for prediction in self.run(self._encode_all(arrays), batch_size)]
+        if self.task.per_step:
+            return values
         return np.stack(values) if values else np.zeros((0, self.task.output_size), np.float32)
 
     def used_samples(self, arrays: Sequences, batch_size: int = 256) -> List[np.ndarray]:
@@ -164,19 +169,25 @@ class SkipRNNHub(nn.Module):
                 torch.arange(start, start + len(batch), device=self.device),
             )
         values = output.prediction.float()
-        values = (values.softmax(-1) if self.task.predicts == "classes" else values).cpu().numpy()
+        if self.task.predicts == "classes":
+            values = values.softmax(-1)
+        elif self.task.predicts == "labels":
+            values = values.sigmoid()
+        values = values.cpu().numpy()
         directions = getattr(self.model, "num_directions", 1)
         updates = output.updates.unflatten(1, (directions, output.updates.shape[1] // directions)) > 0
         lengths = (output.steps // directions).tolist()
         used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
         seconds = (time.perf_counter() - began) / len(batch)
-        for numbers, row in zip(values, used):
+        for numbers, length, row in zip(values, lengths, used):
+            numbers = numbers[:length] if self.task.per_step else numbers
             yield Prediction(numbers, self._label(numbers), row if directions == 2 else row[0], seconds)
 
     def _label(self, values: np.ndarray) -> Optional[str]:
-        if self.task.predicts != "classes":
+        if self.task.predicts not in ("classes", "labels") or values.size == 0:
             return None
-        return str((self.task.class_names or range(len(values)))[values.argmax()])
+        number = values.argmax() % values.shape[-1]
+        return str((self.task.class_names or range(values.shape[-1]))[number])
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -2,10 +2,14 @@
 
 import math
 from functools import partial
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
+import numpy as np
 from fairseq.logging import metrics
+from fairseq.logging.meters import MetersDict
 from torch import Tensor
+
+from .average_precision import ScoredPoints, mean_average_precision, pool
 
 
 def update_sums(count: Tensor, steps: Tensor, flops: Tensor, increment: Optional[Tensor]) -> Dict[str, Any]:
@@ -66,3 +70,37 @@ def _log_mean_and_std(name: str, totals: Dict[str, float], numerator: str, denom
 
 def _std(name: str, meters) -> float:
     return math.sqrt(max(meters[f"_{name}_squared"].avg - meters[name].avg ** 2, 0.0))
+
+
+class AveragePrecisionMeter(MetersDict._DerivedMeter):  # the kind that fairseq leaves out of checkpoints
+    """Mean average precision of all points that it was given, which meters of nested aggregators share."""
+
+    def __init__(self):
+        super().__init__(lambda meters: self.value())
+        self.reset()
+
+    def reset(self) -> None:
+        self.batches: List[ScoredPoints] = []
+
+    def update(self, points: ScoredPoints) -> None:
+        self.batches.append(points)
+
+    def value(self) -> float:
+        return mean_average_precision(*pool(self.batches)) if self.batches else float("nan")
+
+    def count_classes(self) -> int:
+        """Classes with positives."""
+        return int(np.any([batch.targets.any((0, 1)) for batch in self.batches], 0).sum())
+
+
+def log_average_precision(points: Iterable[ScoredPoints]) -> None:
+    """Log ``mAP``, the mean average precision over all points that have been logged, and ``mAP_classes``, how many of
+    the classes it is the mean of: those with positives. Nothing if there are no points."""
+    for each in points:
+        metrics.log_custom(AveragePrecisionMeter, "mAP", each, priority=5)
+        metrics.log_derived("mAP_classes", lambda meters: meters["mAP"].count_classes(), priority=6)
+
+
+def forget_points() -> None:
+    """Let go of a validation's points, which fairseq would keep, and add those of the next validation to."""
+    metrics.reset_meter("valid", "mAP")

@@ -13,6 +13,7 @@ from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
+from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
@@ -24,11 +25,13 @@ TASKS = {
     "adding": AddingConfig,
     "frequency_discrimination": FrequencyDiscriminationConfig,
     "feature_classification": FeatureClassificationConfig,
+    "feature_localization": FeatureLocalizationConfig,
     "imdb_sentiment": ImdbSentimentConfig,
     "sequential_mnist": SequentialMNISTConfig,
 }
 CRITERIONS = {
     "mse_with_budget": BudgetConfig,
+    "binary_cross_entropy_with_budget": BudgetConfig,
     "cross_entropy_with_budget": BudgetConfig,
     "with_budget": WithBudgetConfig,
 }

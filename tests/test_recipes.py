@@ -8,12 +8,15 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from .command_line import ROOT, run
 from .idx_files import NAMES, write_digits
+from .tiny_features import write_features
 from .tiny_imdb import FILES, write_archive
+from .tiny_localization import write_localization
 
 needs_environment = pytest.mark.skipif(
     not (ROOT / ".venv/installed").exists(), reason="recipes use .venv, which tests/run.sh makes"
@@ -153,6 +156,93 @@ def test_mnist_starts_nothing_with_data_that_are_not_whole(tmp_path):
 
 
 @needs_environment
+def test_charades_ends_with_a_picture_and_a_table_with_the_spread_over_videos(tmp_path):
+    write_localization(tmp_path / "my data", splits=("train", "valid"))
+    environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1"}
+    rows = ("gru", "gru-skip-0.90", "skip-lstm-1e-3")
+    process = run("bash", ROOT / "recipes/charades.sh", "my data", *rows, cwd=tmp_path, **environment)
+    assert process.returncode == 0, process.stderr[-2000:]
+    lines = process.stdout.splitlines()
+    assert "train: 24 sequences\nvalid: 9 sequences\n" in process.stderr
+    assert sorted(line.split(": mAP 0.")[0] for line in lines[2:5]) == [f"{row} seed 1, update 1" for row in rows]
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert table[0][-4:] == ["mAP", "updates ± over sequences", "FLOPs", "runs"]
+    assert [row[:4] for row in table[2:]] == [
+        ["Skip LSTM, lambda=1e-3", "8.32%", "41.9 ± 11.3", "6.41e11"],
+        ["GRU", "8.70%", "172.9 ± 47.4", "2.65e12"],
+        ["GRU (p_skip = 0.90)", "7.09%", "17.3 ± 6.3", "2.65e11"],
+    ]
+    updates, flops = table[3][5].split(" ± ")[0], table[3][6]
+    assert float(flops) == pytest.approx(float(updates) * 1.53e10, rel=0.01)
+    assert process.stderr.count("warning") == 0 and (tmp_path / "runs/charades/mAP.png").stat().st_size > 10000
+    cfg = torch.load(tmp_path / "runs/charades/gru/seed1/checkpoint_best.pt", weights_only=False)["cfg"]
+    assert (cfg["model"]["hidden_size"], cfg["model"]["num_layers"]) == (256, 2)
+    assert cfg["task"]["frame_rate"] == 6 and cfg["task"]["eval_points"] == 100
+    assert cfg["optimization"]["lr"] == [1e-4] and cfg["dataset"]["batch_size"] == 256
+
+
+@needs_environment
+def test_ucf101_reads_250_frames(tmp_path):
+    write_features(tmp_path / "data")
+    environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1"}
+    process = recipe("ucf101.sh", tmp_path / "data", "skip-gru-1e-4", **environment)
+    assert process.returncode == 0, process.stderr[-2000:]
+    (row,) = [line for line in process.stdout.splitlines() if line.startswith("| Skip")]
+    assert row.startswith("| Skip GRU, lambda=1e-4 | 0.793 | 23.7 | 9.02e10 | 0.") and "warning" not in process.stderr
+    assert (tmp_path / "runs/ucf101/accuracy.png").stat().st_size > 10000
+    cfg = torch.load(tmp_path / "runs/ucf101/skip-gru-1e-4/seed1/checkpoint_best.pt", weights_only=False)["cfg"]
+    assert (cfg["model"]["hidden_size"], cfg["model"]["num_layers"]) == (512, 2)
+    assert (cfg["task"]["sequence_length"], cfg["task"]["padding"]) == (250, "data")
+    assert cfg["task"]["encoder_flops"] == 3.8e9 and cfg["optimization"]["lr"] == [1e-4]
+
+
+@pytest.mark.parametrize(
+    "name, write, row",
+    [
+        ("charades", write_localization, "| Skip GRU, lambda=1e-3 | 8.68% |"),
+        ("ucf101", write_features, "| Skip GRU, lambda=1e-4, sequence_length 50 | - |"),
+    ],
+)
+@needs_environment
+def test_videos_quick(tmp_path, name, write, row):
+    write(tmp_path / "data")
+    process = recipe(f"{name}.sh", tmp_path / "data", "--quick", RUNS=str(tmp_path / "runs"), MAX_UPDATE="2")
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert row in process.stdout
+    pictures = [path.name for path in (tmp_path / "runs" / f"{name}-quick").glob("**/*.png")]
+    assert len(pictures) == 2 and "samples.png" in pictures
+
+
+@needs_environment
+def test_smartwatch_prepares_the_recordings_once_and_ends_with_pictures(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = np.arange(20)
+    arrays = {"values": rng.normal(size=(60, 6)), "lengths": np.full(20, 3), "labels": numbers % 2, "subject": numbers}
+    np.savez(tmp_path / "my watch.npz", **arrays)
+    environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1", "LAMBDAS": "1e-4"}
+
+    def go():
+        process = run("bash", ROOT / "recipes/smartwatch.sh", "--quick", "my watch.npz", cwd=tmp_path, **environment)
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout.splitlines()
+
+    lines = go()
+    assert sorted(line.split(": accuracy")[0] for line in lines if ": accuracy" in line) == [
+        "full_gru seed 1, update 1", "skip_gru-1e-4 seed 1, update 1"
+    ]  # fmt: skip
+    table = [line for line in lines if line.startswith("|")]
+    assert [line.split("|")[1].strip() for line in table] == ["model", "---", "GRU, every sample", "Skip GRU, λ=1e-4"]
+    folder = tmp_path / "runs/smartwatch-quick"
+    for picture in (folder / "tradeoff.png", folder / "full_gru/seed1/samples.png"):
+        assert picture.stat().st_size > 10000
+    cfg = torch.load(folder / "skip_gru-1e-4/seed1/checkpoint_best.pt", weights_only=False)["cfg"]
+    assert cfg["task"]["data_dir"] == str(tmp_path / "runs/smartwatch-data") and cfg["task"]["normalize"]
+    assert cfg["criterion"]["cost_per_sample"] == 1e-4 and cfg["model"]["hidden_size"] == 64
+    (tmp_path / "my watch.npz").write_bytes(b"")
+    assert [line for line in go() if line.startswith("|")] == table
+
+
+@needs_environment
 def test_sweep_quick_ends_with_a_picture_and_goes_on_with_more_points(tmp_path):
     flags = ["--", "--valid-size", "40"]
 
@@ -246,6 +336,16 @@ def until(condition):
         ("mnist.sh", ["no/folder"], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST"),
         ("mnist.sh", [ROOT, "--quick", "gru"], {}, "error: ROW: --quick has a model of its own, got 'gru'"),
         ("mnist.sh", [ROOT], {"VALID_SIZE": "0"}, "error: VALID_SIZE: expected a whole number of at least 1, got '0'"),
+        ("charades.sh", [], {}, "error: DATA_DIR: expected a folder that skiprnn-prepare features made, got ''"),
+        (
+            "ucf101.sh",
+            [ROOT],
+            {},
+            f"error: DATA_DIR: expected a folder that skiprnn-prepare features made, got '{ROOT}'",
+        ),
+        ("smartwatch.sh", [], {}, "error: FILE.npz: expected a file of recordings, got ''"),
+        ("smartwatch.sh", ["a.npz", "b.npz"], {}, "error: FILE.npz: expected one, got 'a.npz' and 'b.npz'"),
+        ("smartwatch.sh", [__file__], {"LAMBDAS": "x"}, "error: LAMBDAS: expected numbers of at least 0, got 'x'"),
         ("sweep.sh", ["mnist"], {}, "error: TASK: expected adding, frequency or own, got 'mnist'"),
         ("sweep.sh", ["adding", "frequency"], {}, "error: TASK: expected one, got 'adding' and 'frequency'"),
         ("sweep.sh", ["--quick", "own"], {}, "error: --quick: expected task adding or frequency, got own"),

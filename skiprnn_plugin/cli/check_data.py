@@ -1,15 +1,13 @@
 """Load a task's data before long runs need them.
 
 ``python -m skiprnn_plugin.cli.check_data --task TASK [OPTION...]``, with ``fairseq-train``'s options, says how many
-sequences each split has, or what is wrong with the data.
+sequences the splits of ``--train-subset`` and ``--valid-subset`` have, or what is wrong with the data.
 """
 
 import sys
 from typing import Optional, Sequence
 
 from .command import UserError, run_command
-
-SPLITS = ("train", "valid", "test")
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -22,14 +20,15 @@ def check(arguments: Sequence[str]) -> str:
 
     arguments = ["--arch", "skip_gru", *arguments]  # fairseq's parser wants one, if none is built
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
+    splits = [cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")]
     try:
         task = tasks.setup_task(cfg.task)
-        for split in SPLITS:
+        for split in splits:
             task.load_dataset(split)
         task.build_embedding()  # from word vectors, where a file of them is named
     except (ImportError, OSError, ValueError) as error:
         raise UserError(str(error)) from error
-    return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in SPLITS)
+    return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in splits)
 
 
 if __name__ == "__main__":

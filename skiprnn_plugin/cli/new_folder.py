@@ -5,14 +5,14 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Optional
 
 from ..reading import first_sentence
 from .command import UserError
 
 
 @contextlib.contextmanager
-def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
+def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``dest`` when the context ends well and is removed when it does not.
 
     It lies beside ``dest``. What a killed process left there, the next run for the same ``dest`` removes.
@@ -21,6 +21,7 @@ def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
         dest: the folder to make.
         overwrite: whether a ``dest`` that is there is replaced; it stays until the new one is complete.
         record: a file that every such folder holds; one without it is never replaced.
+        resume: keep the folder when the context does not end well, and hand it, as it is, to the next run.
 
     Raises:
         UserError: ``dest`` is there and may not be replaced, or can't be written.
@@ -28,9 +29,9 @@ def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
     dest = Path(os.path.realpath(dest))  # "." has a name too, and of a link what it stands for is replaced
     part, old = (dest.parent / f".{dest.name}.{os.getpid()}.{suffix}" for suffix in ("part", "old"))
     try:
-        _clear_leftovers(dest)
+        _clear_leftovers(dest, keep_as=part if resume else None)
         _check(dest, overwrite, record)
-        part.mkdir()
+        part.mkdir(exist_ok=resume)
         yield part
         if overwrite and dest.exists():
             os.rename(dest, old)
@@ -38,7 +39,8 @@ def new_folder(dest: Path, overwrite: bool, record: str) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{dest}: can't be written ({first_sentence(error)})") from error
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if not resume:
+            shutil.rmtree(part, ignore_errors=True)
         _clear_old(old, dest)
 
 
@@ -51,8 +53,8 @@ def _check(dest: Path, overwrite: bool, record: str) -> None:
         raise UserError(f"{dest}: --overwrite replaces only what this command made, and it holds no {record}")
 
 
-def _clear_leftovers(dest: Path) -> None:
-    """Tidy up after processes that were killed."""
+def _clear_leftovers(dest: Path, keep_as: Optional[Path]) -> None:
+    """Tidy up after processes that have ended; the folder of one of them, perhaps, is kept under a name of ours."""
     if not dest.parent.is_dir():
         raise UserError(f"{dest}: there is no folder {dest.parent}")
     pattern = re.compile(rf"\.{re.escape(dest.name)}\.([0-9]{{1,9}})\.(part|old)")
@@ -60,10 +62,12 @@ def _clear_leftovers(dest: Path) -> None:
         match = pattern.fullmatch(path.name)
         if not match or _is_another_process(int(match[1])):
             continue
-        if match[2] == "part":
+        if match[2] == "old":
+            _clear_old(path, dest)
+        elif keep_as is None or (keep_as.exists() and keep_as != path):
             shutil.rmtree(path, ignore_errors=True)
         else:
-            _clear_old(path, dest)
+            os.rename(path, keep_as)
 
 
 def _clear_old(old: Path, dest: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from . import samples_images, samples_panels, samples_text
+from . import samples_features, samples_images, samples_panels, samples_text
 from .checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
 from .command import UserError
 from .figures import FORMATS, check_output, replace, save
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
         make: what is drawn, from a :class:`Loaded` and a :class:`Read`.
         draw: a matplotlib figure of that.
         as_html: the same as a page; None where there is none.
-        spread: whether to take sequences from the whole split, not its first ones.
+        spread: whether to take sequences from the whole split, not its first ones: its data may be sorted by label.
     """
 
     make: Callable[[Loaded, Read], Any]
@@ -66,8 +66,9 @@ class Kind(NamedTuple):
 
 TASKS = {
     "adding": Kind(samples_panels.make_adding, samples_panels.draw),
+    "feature_classification": Kind(samples_features.make, samples_features.draw, spread=True),
+    "feature_localization": Kind(samples_features.make_localization, samples_features.draw, spread=True),
     "frequency_discrimination": Kind(samples_panels.make_frequency, samples_panels.draw),
     "sequential_mnist": Kind(samples_images.make, samples_images.draw),
-    # Its data are sorted by label
     "imdb_sentiment": Kind(samples_text.make, samples_text.draw, samples_text.as_html, spread=True),
 }

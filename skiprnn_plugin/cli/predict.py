@@ -15,7 +15,8 @@ PROGRAM = "skiprnn-predict"
 WARM_UP = 3
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. Prints a line for each, columns separated by tabs: the
-likeliest class and its probability, or the predicted numbers; steps used, all steps (of a bidirectional model in both
+likeliest class and its probability (of a model that predicts at every step, at the step where that is highest), or the
+predicted numbers; steps used, all steps (of a bidirectional model in both
 directions); and the model's time in ms, without loading, reading and encoding, after a few runs that do not count.
 """
 INPUT_HELP = """
@@ -37,7 +38,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print a JSON list, unrounded, with every class's probability and which steps were used (from 0)",
+        help="print a JSON list, unrounded, with every class's probability (of a model that predicts at every step a "
+        "list of them) and which steps were used (from 0)",
     )
     parser.add_argument(
         "--batch-size",
@@ -98,7 +100,7 @@ def predict(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[str, Any]]
 
 
 def _print_rows(hub, predictions: Iterable[Tuple[str, Any]], output: TextIO) -> None:
-    outcome = ("label", "probability") if hub.task.predicts == "classes" else ("prediction",)
+    outcome = ("label", "probability") if hub.task.predicts in ("classes", "labels") else ("prediction",)
     print(*outcome, "used", "steps", "ms", "input", sep="\t", file=output)
     for name, prediction in predictions:
         print(*as_row(name, prediction), sep="\t", file=output, flush=True)
@@ -107,7 +109,7 @@ def _print_rows(hub, predictions: Iterable[Tuple[str, Any]], output: TextIO) -> 
 def as_row(name: str, prediction) -> List[str]:
     values, used = prediction.values, prediction.used
     if prediction.label is None:
-        outcome = [" ".join(f"{value:.6g}" for value in values)]
+        outcome = [" ".join(f"{value:.6g}" for value in values.ravel())]
     else:
         outcome = [prediction.label, f"{values.max():.4f}"]
     return [*outcome, str(used.sum()), str(used.size), f"{1000 * prediction.seconds:.3f}", name]
@@ -115,12 +117,13 @@ def as_row(name: str, prediction) -> List[str]:
 
 def as_json(hub, name: str, prediction) -> Dict[str, Any]:
     """An item of the list; of a bidirectional model ``used`` is a list for each direction."""
-    values, used = prediction.values.tolist(), prediction.used
+    values, used = prediction.values, prediction.used
     if prediction.label is None:
-        outcome = {"prediction": values}
+        outcome = {"prediction": values.tolist()}
     else:
-        names = hub.task.class_names or range(len(values))
-        outcome = {"label": prediction.label, "probabilities": {str(name): p for name, p in zip(names, values)}}
+        names = hub.task.class_names or range(values.shape[-1])
+        probabilities = {str(name): each for name, each in zip(names, values.T.tolist())}
+        outcome = {"label": prediction.label, "probabilities": probabilities}
     indices = [row.nonzero()[0].tolist() for row in used] if used.ndim == 2 else used.nonzero()[0].tolist()
     return {"input": name, **outcome, "used": indices, "steps": used.size, "ms": 1000 * prediction.seconds}
 

@@ -2,4 +2,4 @@
 
 import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
 
-from . import cross_entropy_with_budget, mse_with_budget, with_budget  # noqa: F401
+from . import binary_cross_entropy_with_budget, cross_entropy_with_budget, mse_with_budget, with_budget  # noqa: F401

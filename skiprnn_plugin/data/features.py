@@ -95,6 +95,20 @@ class FeatureStore:
                 self.view(position)
 
 
+def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array [T, D] in another type of floats; ValueError if that holds anything but finite numbers."""
+    with np.errstate(over="ignore"):  # it shows as inf
+        converted = array.astype(dtype)
+    wrong = np.argwhere(~np.isfinite(converted))
+    if len(wrong):
+        step, feature = wrong[0].tolist()
+        raise ValueError(
+            f"expected finite numbers in the range of {np.dtype(dtype)}, got {array[step, feature]} "
+            f"(step {step} of {len(array)}, feature {feature}, from 0)"
+        )
+    return converted
+
+
 class Statistics(NamedTuple):
     """Mean and standard deviation of each feature over the steps of the split train, float64 [D]."""
 
@@ -135,17 +149,7 @@ class Frames(NamedTuple):
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
         """From [any, D] to float32 [T, D]; ValueError if what it reads of it is not finite."""
-        cropped = self.fit.cropped(array)
-        with np.errstate(over="ignore"):  # of float64; it shows as inf
-            frames = cropped.astype(np.float32)
-        wrong = np.argwhere(~np.isfinite(frames))
-        if len(wrong):
-            step, feature = wrong[0].tolist()
-            step += len(array) - len(cropped) if self.fit.crop == "tail" else 0
-            raise ValueError(
-                f"expected finite numbers in the range of float32, got {array[step, feature]} "
-                f"(step {step}, feature {feature}, from 0)"
-            )
+        frames = as_finite(self.fit.cropped(array), np.float32)
         if self.statistics is not None:
             mean, std = self.statistics
             frames = ((frames - mean) / np.where(std > 0, std, 1)).astype(np.float32)

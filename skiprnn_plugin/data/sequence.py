@@ -1,11 +1,12 @@
-"""Datasets of sequences with one target each, and their batches."""
+"""Datasets of sequences with their targets, and their batches."""
 
 import zlib
-from typing import Tuple
+from typing import Any, Sequence, Tuple
 
 import numpy as np
 import torch
 from fairseq.data import FairseqDataset
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 
@@ -39,8 +40,12 @@ class SequenceDataset(FairseqDataset):
             "nsentences": len(samples),
             "ntokens": int(lengths.sum()),
             "net_input": net_input,
-            "target": torch.from_numpy(np.array([sample["target"] for sample in samples])),
+            "target": self.collate_targets([sample["target"] for sample in samples]),
         }
+
+    def collate_targets(self, targets: Sequence[Any]) -> Tensor:
+        """Those of a batch; here a number each, [B]."""
+        return torch.from_numpy(np.array(targets))
 
     def num_tokens(self, index: int) -> int:
         return self.size(index)

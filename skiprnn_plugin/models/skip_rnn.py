@@ -64,18 +64,19 @@ class SkipRNNOutput(NamedTuple):
     """What the model returns.
 
     Attributes:
-        prediction: [B, output_size].
+        prediction: [B, output_size]; [B, T, output_size] where the task has one for every step (of padding too, where
+            it means nothing).
         updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T]; of a bidirectional model one
             direction after the other, [B, 2 T].
         steps: real steps of each sequence, [B]; of a bidirectional model those of both directions.
-        flops_per_update: multiply-accumulates of one update, by the paper's count.
+        flops_per_update: multiply-accumulates of one update, by the paper's count, with those of the task's encoder.
         increment: the update probability that each gate set last, [B] or [2, B]; None without a learned gate.
     """
 
     prediction: Tensor
     updates: Tensor
     steps: Tensor
-    flops_per_update: int
+    flops_per_update: float
     increment: Optional[Tensor] = None
 
 
@@ -88,11 +89,23 @@ class SkipRNNModel(BaseFairseqModel):
         input_size: features of the input.
         output_size: numbers in a prediction.
         embedding: what turns words into input, [number of words, input_size]; None where the input is numbers.
+        per_step: whether to predict from the output of every step, not from the last one alone.
+        encoder_flops: multiply-accumulates, beside the recurrence's, that an update takes.
     """
 
-    def __init__(self, cfg: SkipRNNConfig, input_size: int, output_size: int, embedding: Optional[nn.Embedding] = None):
+    def __init__(
+        self,
+        cfg: SkipRNNConfig,
+        input_size: int,
+        output_size: int,
+        embedding: Optional[nn.Embedding] = None,
+        per_step: bool = False,
+        encoder_flops: float = 0,
+    ):
         super().__init__()
         self.embedding = embedding
+        self.per_step = per_step
+        self.encoder_flops = encoder_flops
         check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
         check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
         check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
@@ -131,8 +144,8 @@ class SkipRNNModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """For a task that says its ``input_size``, ``output_size`` and, for words, an embedding."""
-        return cls(cfg, task.input_size, task.output_size, task.build_embedding())
+        """For a task that says its ``input_size``, ``output_size`` and what else :class:`SequenceTask` has to say."""
+        return cls(cfg, task.input_size, task.output_size, task.build_embedding(), task.per_step, task.encoder_flops)
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
@@ -161,15 +174,17 @@ class SkipRNNModel(BaseFairseqModel):
             schedule = self._draw(x, seeds) >= self.skip_prob
         elif self.draws_updates:
             noise = self._draw(x, seeds)
-        last, state, updates = self.rnn(x, lengths=lengths, schedule=schedule, noise=noise, last_only=True)
+        output, state, updates = self.rnn(
+            x, lengths=lengths, schedule=schedule, noise=noise, last_only=not self.per_step
+        )
         if self.num_directions == 2:
             updates = updates.transpose(0, 1).flatten(1)
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
-            self.head(self.dropout(last)),
+            self.head(self.dropout(output)),
             updates,
             self.num_directions * lengths,
-            self.rnn.flops_per_update,
+            self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
         )
 

@@ -2,4 +2,11 @@
 
 import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
 
-from . import adding, feature_classification, frequency_discrimination, imdb_sentiment, sequential_mnist  # noqa: F401
+from . import (  # noqa: F401
+    adding,
+    feature_classification,
+    feature_localization,
+    frequency_discrimination,
+    imdb_sentiment,
+    sequential_mnist,
+)

@@ -1,5 +1,6 @@
 """What the tasks on stored features share."""
 
+import math
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -41,6 +42,13 @@ class FeatureTaskConfig(SequenceTaskConfig):
         default=False,
         metadata={"help": "bring each feature to mean 0 and standard deviation 1, by those of the split train"},
     )
+    encoder_flops: float = field(
+        default=0.0,
+        metadata={
+            "help": "multiply-accumulates that a step's features take to make, which a skipped step saves; added to an "
+            "update's in what is logged as flops (3.8e9 for ResNet-50, 1.53e10 for VGG-16)"
+        },
+    )
 
 
 class FeatureTask(SequenceTask):
@@ -59,6 +67,9 @@ class FeatureTask(SequenceTask):
         super().__init__(cfg, **kwargs)
         if cfg.sequence_length is not None:
             check_positive({"--sequence-length": cfg.sequence_length})
+        if not 0 <= cfg.encoder_flops < math.inf:
+            raise ValueError(f"--encoder-flops: expected a number of at least 0, got {cfg.encoder_flops}")
+        self.encoder_flops = cfg.encoder_flops
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
         self.folder = Path(cfg.data_dir)

@@ -1,4 +1,4 @@
-"""What the tasks share: one prediction per sequence from a Skip RNN."""
+"""What the tasks share: a prediction from a Skip RNN for each sequence, or for each of its steps."""
 
 import logging
 import math
@@ -13,13 +13,18 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, OmegaConf
 from torch import nn
 
+from .. import metrics
 from .._fairseq_patches import check_processes, forget_previous_run
 from .options import check_training_options
 from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
 
-CRITERIONS = {"classes": "cross_entropy_with_budget", "numbers": "mse_with_budget"}  # by what a task predicts
+CRITERIONS = {  # by what a task predicts
+    "classes": "cross_entropy_with_budget",
+    "labels": "binary_cross_entropy_with_budget",
+    "numbers": "mse_with_budget",
+}
 
 
 @dataclass
@@ -35,18 +40,21 @@ class SequenceTaskConfig(FairseqDataclass):
 
 
 class SequenceTask(StopsInOrder, FairseqTask):
-    """A task whose model reads a sequence and makes one prediction.
+    """A task whose model reads a sequence and makes one prediction, or one at each step.
 
     A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
-    in a prediction. It loads datasets whose batches hold ``target`` and, in ``net_input``, ``x`` [B, T, input_size];
-    ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random skipping is to repeat. For
-    ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one logit for each) or
-    ``"numbers"``; perhaps ``class_names``; and :meth:`encode`. Where ``x`` holds words, int64 [B, T], it overrides
-    :meth:`build_embedding`.
+    in a prediction; ``per_step`` if there is one at each step; ``encoder_flops``, if something had to encode each step
+    that is read, for what is logged as ``flops``. It loads datasets whose batches hold ``target`` and, in
+    ``net_input``, ``x`` [B, T, input_size]; ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random
+    skipping is to repeat. For ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one
+    logit for each), ``"labels"`` (likewise, where any number of them may apply at once) or ``"numbers"``; perhaps
+    ``class_names``; and :meth:`encode`. Where ``x`` holds words, int64 [B, T], it overrides :meth:`build_embedding`.
     """
 
     input_size: int
     output_size: int
+    per_step = False
+    encoder_flops = 0
     predicts: Optional[str] = None
     class_names: Optional[Sequence[str]] = None
     source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
@@ -130,6 +138,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
 
         Raises ValueError if ``--best-checkpoint-metric`` is none of what was logged.
         """
+        metrics.forget_points()
         best = self.cfg._get_root().checkpoint.best_checkpoint_metric
         if best not in stats:
             known = ", ".join(sorted(name for name in stats if name != "num_updates" and not name.startswith("best_")))

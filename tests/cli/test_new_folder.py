@@ -104,3 +104,23 @@ def test_a_process_killed_while_it_replaced(tmp_path, ended):
     with pytest.raises(UserError, match="is there already"):
         make(tmp_path / "dest")
     assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"
+
+
+def test_goes_on_where_another_was_interrupted(tmp_path, ended):
+    """Of several it takes one; and without resume none."""
+    dest = tmp_path / "dest"
+    for pid in (ended, ended + 10**8):
+        (tmp_path / f".dest.{pid}.part").mkdir()
+        (tmp_path / f".dest.{pid}.part" / "first").write_text("half")
+    with pytest.raises(KeyboardInterrupt), new_folder(dest, False, RECORD, resume=True) as folder:
+        assert names(folder) == ["first"] and names(tmp_path) == [folder.name]
+        (folder / "second").write_text("")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == [folder.name]
+    with new_folder(dest, False, RECORD, resume=True) as folder:
+        assert names(folder) == ["first", "second"]
+    assert names(tmp_path) == ["dest"] and names(dest) == ["first", "second"]
+    (tmp_path / f".other.{ended}.part").mkdir()
+    (tmp_path / f".other.{ended}.part" / "first").write_text("half")
+    make(tmp_path / "other")
+    assert names(tmp_path / "other") == [RECORD]

@@ -40,13 +40,13 @@ def style(panel, label):
     return line.get_color(), line.get_marker(), line.get_markersize()
 
 
-def run_model(checkpoint):
-    """The first three held-out sequences, and what the model makes of them."""
+def run_model(checkpoint, count=3):
+    """The first held-out sequences, and what the model makes of them."""
     from fairseq import checkpoint_utils
 
     models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
     task.load_dataset("valid")
-    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(3)])
+    sample = task.dataset("valid").collater([task.dataset("valid")[i] for i in range(count)])
     with torch.no_grad():
         return sample, models[0].eval()(**sample["net_input"])
 

@@ -41,6 +41,16 @@ def test_words_go_through_the_embedding_and_train_it():
     assert (embedding.weight.grad.abs().sum(1) > 0).tolist() == [True, True, True, False, False, False, True]
 
 
+def test_of_predictions_at_every_step_the_last_is_that_of_the_last_state():
+    model = build(hidden_size=6).eval()
+    x, lengths = torch.randn(2, 5, 3), torch.tensor([5, 3])
+    expected = model(x, lengths)
+    model.per_step = True
+    output = model(x, lengths)
+    assert output.prediction.shape == (2, 5, 2) and torch.equal(output.updates, expected.updates)
+    torch.testing.assert_close(output.prediction[[0, 1], lengths - 1], expected.prediction)
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_architecture(arch):
     assert ARCH_MODEL_REGISTRY[arch] is SkipRNNModel

@@ -532,9 +532,10 @@ def made_by_fork(outputs, folder):
         signal.alarm(60)
         try:
             torch.save(outputs[0], folder / "output.pt")
+            os._exit(len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 2)
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2  # the thread that forks, and a new one
     return torch.load(folder / "output.pt")
 
 
@@ -577,6 +578,42 @@ print(*output.shape)
 """
     process = run(sys.executable, "-c", code, cwd=ROOT)
     assert (process.returncode, process.stdout, process.stderr) == (0, "1 80 128\n", "")
+
+
+@native
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_get_no_signals_but_those_of_their_faults(engine):
+    code = """
+import os, signal, time, torch
+from skiprnn_plugin.modules import SkipGRU
+torch.set_num_threads(2)
+rnn, x = SkipGRU(300, 128, engine="native"), torch.randn(1, 80, 300)
+before = set(os.listdir("/proc/self/task"))
+rnn(x)
+(thread,) = set(os.listdir("/proc/self/task")) - before
+blocked, end = 0, time.monotonic() + 30
+while not blocked and time.monotonic() < end:  # it may not have begun
+    status = dict(line.split(":", 1) for line in open(f"/proc/self/task/{thread}/status"))
+    blocked = int(status["SigBlk"], 16)
+names = ("SIGINT", "SIGTERM", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+print(*(name for name in names if blocked >> (getattr(signal, name) - 1) & 1))
+"""
+    process = run(sys.executable, "-c", code, cwd=ROOT)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "SIGINT SIGTERM\n", "")
+
+
+@native
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_library_stays_for_its_threads_when_it_is_closed(engine):
+    code = """
+import _ctypes, os
+from skiprnn_plugin.ops.native import library
+opened = library.load()
+_ctypes.dlclose(opened._handle)
+print(os.path.realpath(opened._name) in open("/proc/self/maps").read())
+"""
+    process = run(sys.executable, "-c", code, cwd=ROOT)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "True\n", "")
 
 
 @native

@@ -91,7 +91,7 @@ def test_encodes_as_in_training(data, crop, padding):
         (np.zeros(3), r"expected numbers \[T, 3\], got float64 \(3,\)"),
         ([["a", "b", "c"]], r"expected numbers \[T, 3\], got <U1 \(1, 3\)"),
         ("text", r"expected numbers \[T, 3\], got <U4 \(\)"),
-        ([[0, 0, 0], [0, np.nan, 0]], r"expected finite numbers .* got nan \(step 1, feature 1, from 0\)"),
+        ([[0, 0, 0], [0, np.nan, 0]], r"expected finite numbers .* got nan \(step 1 of 2, feature 1, from 0\)"),
     ],
     ids=str,
 )

@@ -39,8 +39,9 @@ std::vector<const Level *> find_levels() {
 }
 
 const std::vector<const Level *> &levels() {
-    static const std::vector<const Level *> found = find_levels();
-    return found;
+    // Never destroyed: a scan may still run while the process ends.
+    static const auto *const found = new std::vector<const Level *>(find_levels());
+    return *found;
 }
 
 std::atomic<const Level *> chosen{nullptr};
@@ -53,7 +54,7 @@ const Level &level() {
 constexpr double WORTH_A_THREAD = 4e6;       /* multiply-adds, some 100 microseconds: it may have to wake up */
 constexpr int64_t WORTH_MOVING = 256 * 1024; /* floats, some 30 microseconds */
 constexpr int64_t CACHED = 160 * 1024;       /* floats of weights that stay in a core's own cache */
-constexpr int64_t FAR = 512 * 1024;          /* that need more than that */
+constexpr int64_t FAR = 512 * 1024;          /* of which it holds a part at best */
 constexpr int64_t SLOTS = 8,
                   SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
 
@@ -67,7 +68,7 @@ int64_t multiply_adds(const skiprnn_shape &shape) {
 /* Calls `work` with 0..count-1, each once, in so many threads at most. */
 template <class Work>
 void in_threads(int64_t count, const Work &work) {
-    Pool::own().run(count, [](const void *of, int64_t i) { (*(const Work *)of)(i); }, &work);
+    Pool::own().run(count, [](const void *of, int64_t i) noexcept { (*(const Work *)of)(i); }, &work);
 }
 
 /* The same with the portions of something of that many floats that is to be moved. */

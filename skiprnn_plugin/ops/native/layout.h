@@ -127,8 +127,8 @@ struct Portion {
     int64_t end(int64_t count) const { return count * (part + 1) / parts; }
 };
 
-/* Part `index` of what `of` describes. */
-typedef void (*Part)(const void *of, int64_t index);
+/* Part `index` of what `of` describes, which other threads may be at work on: so it must not leave by an exception. */
+typedef void (*Part)(const void *of, int64_t index) noexcept;
 
 /* Who works on a product: at most so many threads. `run` calls part(of, i) once for each i below `parts`. */
 struct Team {

@@ -86,9 +86,10 @@ private:
     std::condition_variable awake;
 
     void run() {
-        sigset_t all;  // signals are for the program's own threads
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, nullptr);
+        sigset_t blocked;  // signals are for the program's own threads, but a fault's handler runs where the fault is
+        sigfillset(&blocked);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&blocked, fault);
+        pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
         while (true) {
             if (!spin([&] { return state.load() == POSTED; })) sleep();
             int posted = POSTED;

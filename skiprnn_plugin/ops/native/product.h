@@ -139,7 +139,7 @@ void share(const Team &team, int64_t floats, const Product &of, const Work &work
         const Work &work;
         int64_t parts;
     } shared = {of, work, parts};
-    const auto part = [](const void *all, int64_t index) {
+    const auto part = [](const void *all, int64_t index) noexcept {
         const auto &[of, work, parts] = *(const decltype(shared) *)all;
         const Portion mine = {index, parts};
         const int64_t begin = mine.begin(of.strips);

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# The paper's table of Charades, what happens in videos and when: its settings, every row or those named.
+#
+#   bash recipes/charades.sh DATA_DIR [ROW...]          rows: python -m skiprnn_plugin.cli.tables charades
+#   bash recipes/charades.sh DATA_DIR --quick [ROW...]  minutes, with other settings than the paper's
+#
+# DATA_DIR is what skiprnn-prepare features made of the videos' fc7 features, 6 frames in a second, by the RGB stream of
+# the two-stream network (4,096 numbers each; they and the annotations: https://prior.allenai.org/projects/charades).
+# Its split valid, which the table is of, is the official test set.
+#
+# SEEDS (default 1), MAX_UPDATE (default 3200: 100 epochs; the paper does not say how long), JOBS (runs at a time;
+# default: one per core) and RUNS (where to put them; default: runs) can be set in the environment.
+# Each run is validated and saved after every epoch. The table is of each run's checkpoint of the best mAP, the mean
+# average precision at 100 points of each video, on the same videos: there are no others. The spread of updates is over
+# the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png,
+# and which frames of a few videos a run used to its samples.png. Started again, the recipe leaves finished runs alone
+# and goes on with the others from their last checkpoint.
+# On one core an update takes about 19 s (GRU) or 27 s (LSTM) while all frames are used, a run thus 17 or 24 hours.
+#
+# --quick trains Skip GRU, lambda=1e-3, of one layer of 64 units, with one seed, for 2 epochs: 500 updates (MAX_UPDATE)
+# of 32 videos, with a learning rate that falls from 1e-3 to 0.
+set -euo pipefail
+source "$(dirname "$0")/table.sh"
+
+read_arguments "$@"
+check_features "$data"
+data=$(cd -- "$data" && pwd) # before the folder is left
+
+options=(--task feature_localization --data-dir "$data" --eval-points 100 --encoder-flops 1.53e10)
+options+=(--criterion binary_cross_entropy_with_budget --validate-interval 1 --save-interval 1)
+options+=(--best-checkpoint-metric mAP --maximize-best-checkpoint-metric)
+metric="mAP mAP"
+folder=charades
+SEEDS=${SEEDS:-1}
+if $quick; then
+    read_settings 500
+    folder=charades-quick
+    options+=(--hidden-size 64 --batch-size 32 --lr 1e-3 --lr-scheduler polynomial_decay)
+    options+=(--total-num-update "$max_update")
+    if [ ${#rows[@]} = 0 ]; then
+        rows=(skip-gru-1e-3)
+    fi
+else
+    read_settings 3200
+    options+=(--hidden-size 256 --num-layers 2)
+fi
+python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
+start charades "$folder" "" "${rows[@]}"
+finish
+for run in "${runs[@]}"; do
+    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png"
+done
+skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/mAP.png" >&2
+report charades --checkpoint best

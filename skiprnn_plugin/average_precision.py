@@ -1,0 +1,76 @@
+"""Mean average precision over a whole set, as Charades' official program computes it (``Charades_v1_localize.m``)."""
+
+from dataclasses import dataclass
+from numbers import Number
+from typing import Iterable, Tuple
+
+import numpy as np
+
+
+def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
+    """Mean over the positives of the precision at their rank, without interpolation: (1 / P) sum_i i / rank_i.
+
+    Ranks are those of a stable descending sort: of equal scores the first comes first.
+
+    Args:
+        scores: of one class at N points, [N].
+        targets: whether the class is there, bool [N].
+
+    Returns:
+        NaN if there are no positives, or a score is NaN.
+    """
+    if np.isnan(scores).any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    ranks = np.flatnonzero(targets[order]) + 1
+    return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else float("nan")
+
+
+def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
+    """Mean of :func:`average_precision` over the classes with positives; NaN if there are none.
+
+    Args:
+        scores: [N, C].
+        targets: bool [N, C].
+
+    Raises:
+        ValueError: the shapes are not these.
+    """
+    if scores.ndim != 2 or scores.shape != targets.shape:
+        raise ValueError(f"targets: expected scores and targets [N, C], got {scores.shape} and {targets.shape}")
+    precisions = [average_precision(*columns) for columns in zip(scores.T, targets.T) if columns[1].any()]
+    return sum(precisions) / len(precisions) if precisions else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPoints(Number):
+    """What a batch of V sequences adds to the mean average precision of the whole set; N points each, C classes.
+
+    In what a batch logs it stands among numbers, as one of which progress bars show it: how many points there are.
+
+    Attributes:
+        ids: which sequences of the set they are, [V].
+        scores: float32 [V, N, C].
+        targets: bool [V, N, C].
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+    targets: np.ndarray
+
+    def __float__(self) -> float:
+        return float(self.targets[..., 0].size)
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec)
+
+
+def pool(batches: Iterable[ScoredPoints]) -> Tuple[np.ndarray, np.ndarray]:
+    """Scores and targets of all points, [points, C]: in the order of the sequences, each of which counts once, however
+    batches were cut."""
+    places = {number: (batch, row) for batch in batches for row, number in enumerate(batch.ids.tolist())}
+    ordered = [places[number] for number in sorted(places)]
+    return (
+        np.concatenate([batch.scores[row] for batch, row in ordered]),
+        np.concatenate([batch.targets[row] for batch, row in ordered]),
+    )

@@ -1,0 +1,99 @@
+"""Sequences of features with any number of labels at each step, and the points in time at which they are evaluated."""
+
+from typing import Any, Dict, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from .features import FeatureDataset, FeatureStore, Frames
+from .manifest import Annotation
+
+
+def evaluation_times(duration: float, count: int) -> np.ndarray:
+    """The ``count`` points of a sequence, in seconds: t_j = (j - 1) / count * duration, as Charades' official program
+    computes them, which divides before it multiplies."""
+    return np.arange(count) / count * duration
+
+
+def labels_at(times: np.ndarray, annotations: Sequence[Annotation], classes: Dict[str, int]) -> np.ndarray:
+    """Which classes are there at each time: those with start <= time <= end; bool [times, classes].
+
+    Args:
+        times: in seconds, [times].
+        annotations: perhaps of the same class, perhaps with an end before the start, which is never there.
+        classes: the number of each class.
+    """
+    labels = np.zeros((len(times), len(classes)), dtype=bool)
+    for label, start, end in annotations:
+        labels[(start <= times) & (times <= end), classes[label]] = True
+    return labels
+
+
+class LocalizationDataset(FeatureDataset):
+    """The sequences of a split, with a target for each step, bool [T, C].
+
+    Held-out items have ``points`` too: ``steps``, int64 [N], whose predictions are taken for the N points of
+    :func:`evaluation_times`, and ``target``, bool [N, C]. The step for time t is number floor(rate t), or the last one.
+
+    Args:
+        store, frames, positions, key, fixed: see :class:`FeatureDataset`.
+        classes: their names.
+        frame_rate: steps in a second.
+        eval_points: points of a sequence, N.
+    """
+
+    def __init__(
+        self,
+        store: FeatureStore,
+        frames: Frames,
+        positions: Sequence[int],
+        key: Tuple[int, ...],
+        fixed: bool,
+        *,
+        classes: Sequence[str],
+        frame_rate: float,
+        eval_points: int,
+    ):
+        annotations = [store.items[position].annotations for position in positions]
+        super().__init__(store, frames, positions, annotations, key, fixed)
+        self.classes = {name: number for number, name in enumerate(classes)}
+        self.frame_rate = frame_rate
+        self.eval_points = eval_points
+
+    def read(self, index: int) -> Tuple[np.ndarray, np.ndarray]:
+        x, annotations = super().read(index)
+        times = (self._first_step(index) + np.arange(len(x))) / self.frame_rate
+        return x, labels_at(times, annotations, self.classes)
+
+    def __getitem__(self, index: int) -> dict:
+        sample = super().__getitem__(index)
+        return {**sample, "points": self._points(index)} if self.fixed else sample
+
+    def _points(self, index: int) -> Dict[str, np.ndarray]:
+        times = evaluation_times(self.items[index].duration, self.eval_points)
+        steps = np.floor(self.frame_rate * times).astype(np.int64) - self._first_step(index)
+        last = min(self.items[index].steps, self.size(index)) - 1
+        return {
+            "steps": steps.clip(0, last),
+            "target": labels_at(times, self.targets[index], self.classes),
+        }
+
+    def _first_step(self, index: int) -> int:
+        """How many steps are cropped before the first."""
+        fit, steps = self.frames.fit, self.items[index].steps
+        return max(steps - self.size(index), 0) if fit.crop == "tail" else 0
+
+    def collate_targets(self, targets: Sequence[np.ndarray]) -> Tensor:
+        """bool [B, T, C]; at padding False."""
+        return pad_sequence([torch.from_numpy(target) for target in targets], batch_first=True)
+
+    def collater(self, samples) -> Dict[str, Any]:
+        batch = super().collater(samples)
+        if batch and self.fixed:
+            points = [sample["points"] for sample in samples]
+            batch["points"] = {
+                name: torch.from_numpy(np.stack([each[name] for each in points])) for name in ("steps", "target")
+            }
+        return batch

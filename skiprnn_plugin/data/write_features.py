@@ -1,0 +1,182 @@
+"""Writes a folder of features, one sequence after the other, so that an interrupted run can be carried on."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+from tqdm import tqdm
+
+from .features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite
+from .manifest import CLASSES, MANIFEST, read_manifest
+
+RECORD = "prepare.json"
+# Of a run under way: what it is, and a line for each sequence that it is through with
+STATE, LOG = "unfinished.json", "unfinished.log"
+HEADER = 128  # bytes, numpy's for an array of two dimensions
+COLUMNS = ("sequence", "steps", "split")
+
+
+class Source(NamedTuple):
+    """What is to be written.
+
+    Attributes:
+        path: where it comes from.
+        rows: the manifest's columns of each sequence, without ``steps``.
+        width: features of a step, D.
+        classes: the lines of ``classes.txt``; none if it is not to be written.
+        load: the sequence of a row by its place, [T, D]; ValueError if it can't be had.
+        passes_over: whether sequences that can't be had are left out.
+    """
+
+    path: Path
+    rows: List[Dict[str, str]]
+    width: int
+    classes: List[str]
+    load: Callable[[int], np.ndarray]
+    passes_over: bool = False
+
+
+class Outcome(NamedTuple):
+    """What became of a sequence: its steps, or 0 and the reason why it was passed over."""
+
+    steps: int
+    reason: str
+
+
+def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, Any]) -> Dict[str, Any]:
+    """Write ``manifest.tsv``, ``features.npy``, ``statistics.npz``, ``classes.txt`` and ``prepare.json``.
+
+    A folder in which a run for the same source and options was interrupted is carried on: what was finished is neither
+    read nor written again, and the result is as if nothing had been. One sequence at a time is in memory.
+
+    Args:
+        source: what to write.
+        folder: where to, empty or of an interrupted run.
+        dtype: "float16" or "float32".
+        options: what the run was told, for ``prepare.json``.
+
+    Returns:
+        What ``prepare.json`` holds: the options; of each split how many sequences and steps; and which sequences were
+        passed over, and why.
+
+    Raises:
+        ValueError: a sequence can't be had or does not fit ``dtype`` and may not be passed over; or a split has none.
+    """
+    known = json.dumps(
+        {"path": str(source.path.resolve()), "options": options, "rows": zlib.crc32(repr(source.rows).encode())}
+    )
+    outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
+    with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
+        progress = tqdm(source.rows, initial=len(outcomes), unit=" sequences", delay=1, leave=False, disable=None)
+        for position in range(len(outcomes), len(source.rows)):
+            array, outcome = _load(source, position, dtype)
+            data.write(array.tobytes())
+            data.flush()  # before the log says so
+            log.write(f"{outcome.steps}\t{outcome.reason}\n")
+            log.flush()
+            outcomes.append(outcome)
+            progress.update()
+        progress.close()
+    return _finish(source, folder, dtype, options, outcomes)
+
+
+def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcome]:
+    try:
+        array = source.load(position)
+        if array.ndim != 2 or array.shape[1] != source.width or len(array) == 0:
+            raise ValueError(f"expected steps of {source.width} features, got shape {array.shape}")
+        return as_finite(array, np.dtype(dtype)), Outcome(len(array), "")
+    except ValueError as error:
+        if not source.passes_over:
+            raise ValueError(f"sequence {source.rows[position]['sequence']!r}: {error}") from error
+        return np.zeros((0, source.width), dtype), Outcome(0, " ".join(str(error).split()))
+
+
+def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
+    """What an interrupted run of ours was through with; the files end with that. Else there are new ones."""
+    state, log, data = (folder / name for name in (STATE, LOG, FEATURES))
+    outcomes: List[Outcome] = []
+    if state.exists() and state.read_text(encoding="utf-8") == known:
+        for line in log.read_text(encoding="utf-8").split("\n")[:-1]:  # the last may be cut off
+            steps, tab, reason = line.partition("\t")
+            if not (tab and steps.isdigit()):  # the machine went down
+                break
+            outcomes.append(Outcome(int(steps), reason))
+    else:
+        for path in folder.iterdir():
+            path.unlink()
+        data.write_bytes(bytes(HEADER))
+        log.touch()
+        state.write_text(known, encoding="utf-8")
+    size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
+    while outcomes and data.stat().st_size < size:  # or before all was on the disk
+        size -= step_bytes * outcomes.pop().steps
+    with open(data, "r+b") as file:
+        file.truncate(size)
+    log.write_text("".join(f"{outcome.steps}\t{outcome.reason}\n" for outcome in outcomes), encoding="utf-8")
+    return outcomes
+
+
+def _finish(
+    source: Source, folder: Path, dtype: str, options: Dict[str, Any], outcomes: List[Outcome]
+) -> Dict[str, Any]:
+    found = [(row, outcome.steps) for row, outcome in zip(source.rows, outcomes) if outcome.steps]
+    order = {split: place for place, split in enumerate(("train", "valid", "test"))}
+    present = sorted({row["split"] for row in source.rows}, key=lambda split: (order.get(split, len(order)), split))
+    splits = {split: {"sequences": 0, "steps": 0} for split in present}
+    for row, steps in found:
+        splits[row["split"]]["sequences"] += 1
+        splits[row["split"]]["steps"] += steps
+    passed_over = {row["sequence"]: out.reason for row, out in zip(source.rows, outcomes) if not out.steps}
+    for split in ("train", *splits):
+        if not splits.get(split, {}).get("sequences"):
+            name, reason = next(iter(passed_over.items()), ("", "no sequence is of that split"))
+            raise ValueError(f"expected sequences of split {split!r}, got none ({name}{': ' if name else ''}{reason})")
+    with open(folder / FEATURES, "r+b") as file:
+        shape = (sum(steps for _, steps in found), source.width)
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+    _write_manifest(folder / MANIFEST, found)
+    if source.classes:
+        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
+    np.savez(folder / STATISTICS, **compute_statistics(folder, "train")._asdict())
+    record = {
+        "source": source.path.resolve().name,
+        **options,
+        "features": source.width,
+        "splits": splits,
+        "passed_over": passed_over,
+    }
+    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    for name in (STATE, LOG):
+        (folder / name).unlink()
+    return record
+
+
+def _write_manifest(path: Path, found: List[Tuple[Dict[str, str], int]]) -> None:
+    others = [column for column in found[0][0] if column not in COLUMNS]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\t".join([*COLUMNS, *others]) + "\n")
+        for row, steps in found:
+            file.write("\t".join([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]) + "\n")
+
+
+def compute_statistics(folder: Path, split: str) -> Statistics:
+    """Of each feature over all steps of a split, read sequence by sequence.
+
+    Means and sums of squared deviations are merged by the formula of Chan, Golub and LeVeque (1979), which loses no
+    digits where the mean is large.
+    """
+    items = read_manifest(folder, ())
+    store = FeatureStore(folder, items)
+    count, mean, squares = 0, np.zeros(store.width), np.zeros(store.width)
+    chosen = [position for position, item in enumerate(items) if item.split == split]
+    for position in tqdm(chosen, desc="mean and deviation", unit=" sequences", delay=1, leave=False, disable=None):
+        array = store.view(position).astype(np.float64)
+        difference = array.mean(0) - mean
+        squares += ((array - array.mean(0)) ** 2).sum(0) + difference**2 * (count * len(array) / (count + len(array)))
+        mean += difference * len(array) / (count + len(array))
+        count += len(array)
+    return Statistics(mean, np.sqrt(squares / count))

@@ -1,0 +1,59 @@
+"""Find what happens in sequences of features, and when: several labels at each step (Charades)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Sequence, Tuple
+
+from fairseq.tasks import register_task
+
+from ..data.localization import LocalizationDataset
+from .features import FeatureTask, FeatureTaskConfig
+from .sequence import check_positive
+
+
+@dataclass
+class FeatureLocalizationConfig(FeatureTaskConfig):
+    frame_rate: float = field(default=6.0, metadata={"help": "steps in a second"})
+    eval_points: int = field(
+        default=100,
+        metadata={
+            "help": "points of each held-out sequence, equally spaced, that the mean average precision is over (100 in "
+            "the paper; 25 is official)"
+        },
+    )
+
+
+@register_task("feature_localization", dataclass=FeatureLocalizationConfig)
+class FeatureLocalizationTask(FeatureTask):
+    """The manifest's columns ``annotations`` and ``duration`` say what happens in a sequence, in seconds, and how long
+    it is. The model predicts at every step."""
+
+    predicts = "labels"
+    per_step = True
+    columns = ("annotations", "duration")
+
+    def __init__(self, cfg: FeatureLocalizationConfig, **kwargs):
+        super().__init__(cfg, **kwargs)
+        check_positive({"--eval-points": cfg.eval_points})
+        if not 0 < cfg.frame_rate < math.inf:
+            raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
+
+    def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
+        """Raises ValueError if ``--frame-rate`` can't be that of the sequences."""
+        items = [self.items[position] for position in positions]
+        rate = sum(item.steps for item in items) / sum(item.duration for item in items)
+        if not 0.5 < rate / self.cfg.frame_rate < 2:
+            raise ValueError(
+                f"--frame-rate: expected about {rate:.3g}, as many steps as the sequences have in a second, "
+                f"got {self.cfg.frame_rate:g}"
+            )
+        return LocalizationDataset(
+            self.store,
+            self.frames,
+            positions,
+            key,
+            fixed,
+            classes=self.class_names,
+            frame_rate=self.cfg.frame_rate,
+            eval_points=self.cfg.eval_points,
+        )

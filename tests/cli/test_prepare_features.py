@@ -1,0 +1,252 @@
+"""``skiprnn-prepare features`` of one's own folder and of several subjects: what it writes, and what it refuses."""
+
+import json
+import random
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin import __version__
+from skiprnn_plugin.cli.prepare import main
+from skiprnn_plugin.data.features import FeatureStore, read_statistics
+from skiprnn_plugin.data.manifest import read_manifest
+
+from ..command_line import ROOT, run
+from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features
+from ..tiny_texts import damaged
+
+SUBJECTS = ["anna", "bert", "cleo", "dora", "emil"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return write_features(tmp_path / "source")
+
+
+def subjects_file(path, **changed):
+    """Ten recordings of five people."""
+    rng = np.random.default_rng(0)
+    lengths = np.arange(1, 11)
+    arrays = {
+        "values": rng.normal(size=(lengths.sum(), WIDTH)),
+        "lengths": lengths,
+        "labels": np.arange(10) % 2,
+        "subject": np.array(SUBJECTS * 2),
+        "label_names": np.array(["up", "down"]),
+        **changed,
+    }
+    np.savez_compressed(path, **{name: array for name, array in arrays.items() if array is not None})
+    return {**arrays}
+
+
+def read(folder):
+    """The items and their arrays."""
+    items = read_manifest(folder, ("label",))
+    store = FeatureStore(folder, items)
+    return items, [np.array(store.view(position)) for position in range(len(items))]
+
+
+def test_a_folder_of_ones_own(tmp_path, source):
+    """Other columns stay; classes and statistics are of the training split."""
+    manifest = source / "manifest.tsv"
+    header, *lines = manifest.read_text().splitlines()
+    manifest.write_text("\n".join([f"note\t{header}", *(f"my {number}\t{line}" for number, line in enumerate(lines))]))
+    dest = tmp_path / "dest"
+    process = run(sys.executable, "-m", "skiprnn_plugin.cli.prepare", "features", source, dest, PYTHONPATH=ROOT)
+    assert (process.returncode, process.stderr) == (0, "")
+    items, arrays = read(dest)
+    for number, (item, array, (name, split, label, expected)) in enumerate(zip(items, arrays, sequences())):
+        assert (item.name, item.steps, item.split, item.label) == (name, len(expected), split, label)
+        assert item.fields["note"] == f"my {number}" and array.dtype == np.float32
+        np.testing.assert_array_equal(array, expected)
+    train = np.concatenate([array for _, split, _, array in sequences() if split == "train"]).astype(np.float64)
+    mean, std = read_statistics(dest)
+    np.testing.assert_allclose(mean, train.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(std, train.std(0), rtol=1e-12)
+    steps = {split: sum(item.steps for item in items if item.split == split) for split in SIZES}
+    assert json.loads((dest / "prepare.json").read_text()) == {
+        "source": "source",
+        "version": __version__,
+        "dtype": "float32",
+        "features": WIDTH,
+        "splits": {split: {"sequences": size, "steps": steps[split]} for split, size in SIZES.items()},
+        "passed_over": {},
+    }
+    assert (dest / "classes.txt").read_text().split() == LABELS
+    names = ["classes.txt", "features.npy", "manifest.tsv", "prepare.json", "statistics.npz"]
+    assert sorted(path.name for path in dest.iterdir()) == names
+    assert process.stdout == (
+        f"{dest}: train 24 sequences ({steps['train']} steps), valid 7 sequences ({steps['valid']} steps), "
+        f"test 5 sequences ({steps['test']} steps); 3 features\n"
+    )
+
+
+def test_half_precision(prints, fails, tmp_path, source):
+    prints(main, "features", source, tmp_path / "dest", "--dtype", "float16")
+    for array, (*_, expected) in zip(read(tmp_path / "dest")[1], sequences()):
+        assert array.dtype == np.float16
+        np.testing.assert_array_equal(array, expected.astype(np.float16))
+    np.save(source / "train3.npy", np.load(source / "train3.npy") + 1e5)
+    message = fails(main, "features", source, tmp_path / "other", "--dtype", "float16")
+    assert "sequence 'train3': expected finite numbers in the range of float16, got " in message
+    prints(main, "features", source, tmp_path / "other")
+
+
+def test_what_it_has_made_is_a_source(prints, tmp_path, source):
+    prints(main, "features", source, tmp_path / "one")
+    (tmp_path / "one/classes.txt").write_text("up\nnone\ndown\n")
+    prints(main, "features", tmp_path / "one", tmp_path / "two")
+    for name in ("features.npy", "manifest.tsv", "classes.txt", "statistics.npz"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_statistics_where_the_mean_is_large(prints, tmp_path, source):
+    for path in source.glob("*.npy"):
+        np.save(path, np.load(path).astype(np.float64) + [0, 1e6, 0])
+    prints(main, "features", source, tmp_path / "dest")
+    items, arrays = read(tmp_path / "dest")
+    train = np.concatenate([array for item, array in zip(items, arrays) if item.split == "train"]).astype(np.float64)
+    np.testing.assert_allclose(read_statistics(tmp_path / "dest").std, train.std(0), rtol=1e-9)
+
+
+def test_subjects_are_held_out(prints, tmp_path):
+    arrays = subjects_file(tmp_path / "watch.npz")
+    named = ("--held-out-subjects", "bert", "emil", "--valid-subjects", "anna")
+    output = prints(main, "features", tmp_path / "watch.npz", tmp_path / "dest", *named)
+    items, stored = read(tmp_path / "dest")
+    starts = np.cumsum([0, *arrays["lengths"]])
+    splits = dict(zip(SUBJECTS, ("valid", "test", "train", "train", "test")))
+    for number, (item, array) in enumerate(zip(items, stored)):
+        subject = SUBJECTS[number % 5]
+        assert (item.name, item.fields["subject"], item.split) == (str(number), subject, splits[subject])
+        assert item.label == ("up", "down")[number % 2]
+        expected = arrays["values"][starts[number] : starts[number + 1]]
+        np.testing.assert_array_equal(array, expected.astype(np.float32))
+    assert "valid 2 sequences (7 steps)" in output and "test 4 sequences (24 steps)" in output
+    assert (tmp_path / "dest/classes.txt").read_text() == "up\ndown\n"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_subjects_are_drawn_by_the_seed(prints, tmp_path, order):
+    """In whatever order numpy has stored the values, and with labels and subjects that are numbers."""
+    values = np.asarray(np.arange(110.0).reshape(55, 2), order=order)
+    numbers = {"subject": np.arange(10) % 5 + 7, "labels": np.arange(10), "label_names": None}
+    subjects_file(tmp_path / "watch.npz", values=values, **numbers)
+    made = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 3)):
+        prints(main, "features", tmp_path / "watch.npz", tmp_path / name, "--seed", seed, "--held-out-fraction", 0.4)
+        items, stored = read(tmp_path / name)
+        np.testing.assert_array_equal(np.concatenate(stored), values)
+        made.append([item.split for item in items])
+    assert made[0] == made[1] != made[2]
+    assert [made[0].count(split) for split in ("train", "valid", "test")] == [4, 2, 4]
+    assert made[0][:5] == made[0][5:]
+    assert (tmp_path / "a/classes.txt").read_text().split() == list(map(str, range(10)))
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"values": None}, "expected arrays values, lengths, labels, subject, it has no values"),
+        ({"subject": None, "labels": None}, "it has no labels and no subject"),
+        ({"values": np.zeros((55, 2), int)}, r"values: expected floats \[steps, features\], got int64 (55, 2)"),
+        ({"values": np.zeros((55, 2, 1))}, r"values: expected floats \[steps, features\], got float64 (55, 2, 1)"),
+        ({"values": np.zeros((54, 2))}, "expected as many values as lengths add up to, 55, got 54"),
+        (
+            {"values": np.full((55, 2), np.nan)},
+            "sequence '0': expected finite numbers in the range of float32, got nan",
+        ),
+        ({"lengths": np.ones(10)}, "lengths: expected whole numbers in one row, got float64 (10,)"),
+        ({"lengths": np.zeros(10, int)}, "lengths: expected at least 1, got 0"),
+        ({"labels": np.zeros(9, int)}, "labels: expected one for each of the 10 lengths, got 9"),
+        ({"labels": np.arange(10)}, "labels: expected numbers of 0 to 1, as there are label_names"),
+        ({"subject": np.zeros((10, 1), int)}, "subject: expected whole numbers or names in one row, got int64 (10, 1)"),
+        ({"subject": np.zeros(10, int)}, "expected subjects for each split, got none of 1 for "),
+        ({"subject": np.array([None] * 10)}, "can't be read as a .npz file"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_wrong_arrays(fails, tmp_path, changed, message):
+    subjects_file(tmp_path / "watch.npz", **changed)
+    assert message.replace("\\", "") in fails(main, "features", tmp_path / "watch.npz", tmp_path / "dest")
+    assert [path.name for path in tmp_path.iterdir()] == ["watch.npz"]
+
+
+def test_damaged_files(capsys, tmp_path):
+    """Give one clear error and nothing is written, or are read as what they were."""
+    arrays, rng, made = subjects_file(tmp_path / "watch.npz"), random.Random(1), 0
+    original = (tmp_path / "watch.npz").read_bytes()
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "watch.npz").write_bytes(damaged(original, rng))
+        code = main(["features", str(folder / "watch.npz"), str(folder / "dest")])
+        error = capsys.readouterr().err
+        if code == 0:
+            made += 1
+            stored = np.concatenate(read(folder / "dest")[1])
+            np.testing.assert_array_equal(stored, arrays["values"].astype(np.float32))
+        else:
+            assert code == 2 and error.count("\n") == 1 and f"error: {folder}/watch.npz: " in error, error
+            assert [path.name for path in folder.iterdir()] == ["watch.npz"]
+    assert 0 < made < 60
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            ("--held-out-subjects", "fritz"),
+            "held_out_subjects: expected some of anna, bert, cleo, dora, emil, each once",
+        ),
+        (("--held-out-subjects", "anna", "--valid-subjects", "anna"), "valid_subjects: expected some of anna,"),
+        (("--held-out-subjects", *SUBJECTS), "expected subjects for each split, got none of 5 for train"),
+        (("--valid-fraction", "0.01"), "expected subjects for each split, got none of 5 for valid"),
+        (("--valid-fraction", "1"), "--valid-fraction: expected a number between 0 and 1, got 1.0"),
+        (("--held-out-fraction", "nan"), "--held-out-fraction: expected a number between 0 and 1, got nan"),
+        (("--seed", "-1"), "--seed: expected at least 0, got -1"),
+        (("--classes", "c.txt"), "--annotations, --classes: expected both, of Charades"),
+        (("--classes", "c.txt", "--seed", "1"), "--seed: is for an .npz file alone, got "),
+    ],
+    ids=str,
+)
+def test_wrong_options(fails, tmp_path, options, message):
+    subjects_file(tmp_path / "watch.npz")
+    assert message in fails(main, "features", tmp_path / "watch.npz", tmp_path / "dest", *options)
+    assert [path.name for path in tmp_path.iterdir()] == ["watch.npz"]
+
+
+def test_wrong_folders(fails, tmp_path, source):
+    dest = tmp_path / "dest"
+    assert f"{tmp_path}/no: no such file or folder" in fails(main, "features", tmp_path / "no", dest)
+    assert "--seed: is for an .npz file alone, got" in fails(main, "features", source, dest, "--seed", 1)
+    array = np.load(source / "valid0.npy")
+    np.save(source / "valid0.npy", array * np.nan)
+    assert "sequence 'valid0': expected finite numbers" in fails(main, "features", source, dest)
+    np.save(source / "valid0.npy", array.astype(int))
+    assert f"{source}/valid0.npy: expected float16, float32" in fails(main, "features", source, dest)
+    np.save(source / "valid0.npy", array)
+    manifest = source / "manifest.tsv"
+    text = manifest.read_text()
+    for changed, message in (
+        (text.replace("label", "class", 1), "manifest.tsv:1: expected a column 'label' or 'annotations', got neither"),
+        (text.replace("\ttest\tup", "\ttest\tleft"), "expected a label of the 2 classes (down, up), got 'left'"),
+        (text.replace("\ttrain\t", "\tdev\t"), "expected a label of the 0 classes"),
+    ):
+        manifest.write_text(changed)
+        assert message in fails(main, "features", source, dest)
+    (source / "classes.txt").write_text("down\nup\n")
+    assert "expected sequences of split 'train', got none" in fails(main, "features", source, dest)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_replaces_only_when_told(prints, fails, tmp_path, source):
+    prints(main, "features", source, tmp_path / "dest")
+    assert "dest: is there already; --overwrite replaces it" in fails(main, "features", source, tmp_path / "dest")
+    prints(main, "features", source, tmp_path / "dest", "--overwrite", "--dtype", "float16")
+    assert read(tmp_path / "dest")[1][0].dtype == np.float16
+    shutil.rmtree(source)
+    assert "no such file or folder" in fails(main, "features", source, tmp_path / "dest", "--overwrite")
+    assert len(list((tmp_path / "dest").iterdir())) == 5
