@@ -39,7 +39,7 @@ class Run:
             "commit": find_commit(),
             "machine": describe_machine(options.device),
             "versions": describe_versions(options.device),
-            "options": {name: str(value) if name == "output" else value for name, value in options._asdict().items()},
+            "options": {**options._asdict(), "output": options.output and options.output.name},
         }
         o = options
         self.limits: limits.Limits = {"products": [], "streams": []}

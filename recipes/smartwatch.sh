@@ -72,7 +72,7 @@ for lambda in "${lambdas[@]}"; do
 done
 finish
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png" --set "data_dir=$data"
 done
-skiprnn-plot tradeoff "${runs[@]/%//checkpoint_best.pt}" --split test --output "${RUNS:-runs}/$folder/tradeoff.png"
+skiprnn-plot tradeoff "${runs[@]/%//checkpoint_best.pt}" --split test --output "${RUNS:-runs}/$folder/tradeoff.png" --set "data_dir=$data"
 echo "Drawn: ${RUNS:-runs}/$folder/tradeoff.png"

@@ -48,7 +48,7 @@ python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
 start ucf101 "$folder" "" "${rows[@]}"
 finish
 for run in "${runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png"
+    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
 done
 skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/accuracy.png" >&2
-report ucf101 --checkpoint best
+report ucf101 --checkpoint best --set "data_dir=$data"
