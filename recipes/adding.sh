@@ -8,7 +8,7 @@
 # Rows that update at every step end once solved, the others at MAX_UPDATE: the fraction of samples used goes on
 # falling after the task is solved, and some rows never solve it. Started again, it leaves finished runs alone and goes
 # on with the others from their last checkpoint (one every 3,000 updates).
-# With the reference engine 60,000 updates take one core about two hours.
+# A run of 60,000 updates takes about 25 minutes of CPU time (Skip GRU, lambda=1e-5, with the native engine).
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
