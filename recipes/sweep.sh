@@ -12,8 +12,8 @@
 # mse for adding, else accuracy); and as in the other recipes SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000),
 # JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs). Started again, it leaves
 # finished runs alone and goes on with the others from their last checkpoint. It ends with a table and a picture,
-# runs/sweep-TASK/tradeoff.png. Settings are the paper's: with the reference engine a run of adding takes one core two
-# hours, and one of frequency several times as long.
+# runs/sweep-TASK/tradeoff.png. Settings are the paper's: a run of adding takes about 25 minutes of CPU
+# time, and one of frequency several times as long.
 #
 # --quick trains Skip LSTM and its baselines with one seed, for 1,000 updates (MAX_UPDATE), on shorter sequences, with
 # 64 units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS. Expect of adding, in 5 minutes
