@@ -184,7 +184,7 @@ def test_vectors_of_another_size(data, vectors, tmp_path, capsys):
     with pytest.raises(ValueError, match=re.escape(message)):
         train(data, tmp_path, *options)
     capsys.readouterr()
-    arguments = ["--task", "imdb_sentiment", "--data-dir", str(data)]
+    arguments = ["--task", "imdb_sentiment", "--data-dir", str(data), "--valid-subset", "valid,test"]
     assert check_data([*arguments, *options]) == 2
     assert capsys.readouterr().err == f"python -m skiprnn_plugin.cli.check_data: error: {message}\n"
     assert check_data([*arguments, *options[:2], "--embedding-dim", "7"]) == 0

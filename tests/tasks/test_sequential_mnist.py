@@ -152,7 +152,7 @@ def test_bad_options(data, tmp_path, options, message):
 
 
 def test_the_data_are_checked_before_long_runs(data, tmp_path, capsys):
-    options = ["--task", "sequential_mnist", "--valid-size", "36", "--data-dir"]
+    options = ["--task", "sequential_mnist", "--valid-size", "36", "--valid-subset", "valid,test", "--data-dir"]
     assert check_data([*options, str(data[0])]) == 0
     assert capsys.readouterr().out == "train: 64 sequences\nvalid: 36 sequences\ntest: 40 sequences\n"
     write_digits(tmp_path)
