@@ -8,6 +8,7 @@ from typing import Dict
 import pytest
 
 from ..command_line import train
+from ..tiny_ucf101 import CornerEncoder
 
 
 @dataclass
@@ -105,3 +106,11 @@ def figures(monkeypatch):
     savefig = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
     return saved
+
+
+@pytest.fixture
+def corner_encoder(monkeypatch):
+    """``skiprnn-prepare video`` has it in place of ResNet-50."""
+    monkeypatch.setattr(CornerEncoder, "seen", [])
+    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder", CornerEncoder)
+    return CornerEncoder
