@@ -2,7 +2,7 @@
 
 A folder of them holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manifest`) and either ``features.npy``, [sum of
 all steps, D], the sequences one after the other in the manifest's order, or a file ``NAME.npy``, [T, D], for each.
-``skiprnn-prepare features`` makes such a folder.
+``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
 """
 
 from pathlib import Path

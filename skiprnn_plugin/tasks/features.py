@@ -22,8 +22,8 @@ class FeatureTaskConfig(SequenceTaskConfig):
     data_dir: str = field(
         default="",
         metadata={
-            "help": "folder that skiprnn-prepare features made; or one with manifest.tsv and a file NAME.npy, [steps, "
-            "features], for each sequence"
+            "help": "folder that skiprnn-prepare features or video made; or one with manifest.tsv and a file NAME.npy, "
+            "[steps, features], for each sequence"
         },
     )
     sequence_length: Optional[int] = field(
