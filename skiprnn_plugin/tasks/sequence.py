@@ -136,13 +136,18 @@ class SequenceTask(StopsInOrder, FairseqTask):
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.
 
+        Where the metric that chooses the best checkpoint is nan, it is logged as the worst there is, an infinity.
+
         Raises ValueError if ``--best-checkpoint-metric`` is none of what was logged.
         """
         metrics.forget_points()
-        best = self.cfg._get_root().checkpoint.best_checkpoint_metric
+        checkpoint = self.cfg._get_root().checkpoint
+        best = checkpoint.best_checkpoint_metric
         if best not in stats:
             known = ", ".join(sorted(name for name in stats if name != "num_updates" and not name.startswith("best_")))
             raise ValueError(f"--best-checkpoint-metric: expected one of {known}, got {best!r}")
+        if math.isnan(stats[best]):  # fairseq would save no best checkpoint, or forget which was the best
+            stats[best] = -math.inf if checkpoint.maximize_best_checkpoint_metric else math.inf
         if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
             logger.info(
                 f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "
