@@ -40,7 +40,8 @@ def contents(folder):
 
 
 def test_what_it_writes(prints, tmp_path, source):
-    (source / "rgb/AAAA1/readme.txt").write_text("of no frame")
+    for name in ("readme.txt", ".DS_Store", "._AAAA1-000001.txt"):
+        (source / "rgb/AAAA1" / name).write_text("of no frame")
     output = prints(main, *arguments(source, tmp_path / "dest"))
     assert output == (f"{tmp_path}/dest: train 3 sequences (10 steps), valid 2 sequences (6 steps); 4,096 features\n")
     items = read_manifest(tmp_path / "dest", ("annotations", "duration"))
