@@ -15,6 +15,8 @@ from torch import nn
 
 from .. import metrics
 from .._fairseq_patches import check_processes, forget_previous_run
+from ..models.skip_rnn import as_option_errors
+from ..modules.skip_rnn import SkipRNNBase
 from .options import check_training_options
 from .stopping import StopsInOrder
 
@@ -118,10 +120,17 @@ class SequenceTask(StopsInOrder, FairseqTask):
         return kept
 
     def build_model(self, cfg, from_checkpoint=False):
+        """Raises ValueError if a named engine can't train the model; a trained one it may well run."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
-        return super().build_model(cfg, from_checkpoint)
+        model = super().build_model(cfg, from_checkpoint)
+        if not from_checkpoint:
+            with as_option_errors({"engine"}):
+                for module in model.modules():
+                    if isinstance(module, SkipRNNBase):
+                        module.check_engine()
+        return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
