@@ -153,7 +153,7 @@ def draw(classes: Classes, title: str):
     legend = (
         f"{name}, and at the right how many {unit} have the class",
         f"chance: the class's share of all {classes.count:,} {unit}",
-        overall,
+        f"{overall} over these classes",
     )
     for column, panel in enumerate(panels):
         _draw_column(panel, classes, slice(column * rows, (column + 1) * rows), font, LETTERS // columns)
