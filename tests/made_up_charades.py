@@ -54,6 +54,7 @@ def frame_maker(videos, seed=0):
 def main(folder, count=40):
     videos = make_videos(int(count))
     listed = {split: show_progress(each, split, unit=" videos") for split, each in videos.items()}
+    Path(folder).mkdir(parents=True, exist_ok=True)
     write_charades(Path(folder), listed, "".join(f"{name} Of {name}\n" for name in NAMES), frame_maker(videos))
 
 
