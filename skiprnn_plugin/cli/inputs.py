@@ -9,6 +9,7 @@ from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 from torch import Tensor
 
+from ..data.video import SUFFIXES
 from ..hub import SkipRNNHub
 from ..reading import first_sentence
 from ..tasks.features import FeatureTask
@@ -36,6 +37,8 @@ class Input(NamedTuple):
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
+    if isinstance(hub.task, FeatureTask):
+        suffixes += SUFFIXES
     if not hub.reads_words and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
         raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
@@ -44,7 +47,7 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
             continue
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
-        if Path(file).suffix not in suffixes:
+        if Path(file).suffix.lower() not in suffixes:
             raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
 
 
@@ -65,7 +68,7 @@ def read_inputs(
             yield from _encode_array(hub, file, videos.encode(file))
             continue
         try:
-            raw = READERS[Path(file).suffix](file)
+            raw = READERS[Path(file).suffix.lower()](file)
         except Exception as error:  # a file can be broken in any way
             raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
         if isinstance(raw, str):

@@ -5,7 +5,7 @@ import itertools
 import json
 import os
 import sys
-from typing import Any, Dict, Iterator, Optional, Sequence, TextIO, Tuple
+from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
 
 from ..reading import show_progress
 from .checkpoint import add_loading_arguments, load_hub, prepare_loading

@@ -3,7 +3,7 @@
 import argparse
 import itertools
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -72,11 +72,24 @@ def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
     from ..data.frame_encoder import FrameEncoder, read_encoding
 
     if weights is None:
-        raise UserError("--weights: expected the file that skiprnn-prepare video was given, which videos need, got none")
+        raise UserError(
+            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+        )
     try:
         made = read_encoding(hub.task.folder)
+        if hub.task.input_size != FrameEncoder.width:
+            raise ValueError(
+                f"videos have {FrameEncoder.width:,} features in a frame, the model reads {hub.task.input_size:,}"
+            )
         encoder = FrameEncoder(weights)
     except (ImportError, ValueError) as error:
         raise UserError(str(error)) from error
+    _check_weights(made.encoder, encoder.description)
     fit = hub.task.frames.fit
     return VideoReader(encoder, made.frame_rate, fit.length if fit.crop == "head" else None)
+
+
+def _check_weights(made: Dict[str, Any], given: Dict[str, Any]) -> None:
+    if given["weights_crc32"] != made["weights_crc32"]:
+        expected, got = (f"{each['weights']} (crc32 {each['weights_crc32']})" for each in (made, given))
+        raise UserError(f"--weights: expected those that the model's data were made with, {expected}, got {got}")
