@@ -106,12 +106,12 @@ def draw(sheet: Sheet):
 
     mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
     height, width, _ = mosaic.shape
-    figure = new_figure(height=WIDTH * height / width + 0.5)
-    figure.set_dpi(2 * DPI)  # else frames would be too small to tell what they show
+    # Finer than others, else frames would be too small to tell what they show
+    figure = new_figure(height=WIDTH * height / width + 0.6, dpi=2 * DPI)
     panel = figure.subplots()
     panel.imshow(mosaic)
     panel.set_title(sheet.title, loc="left", fontsize=9)
-    panel.set_yticks((np.arange(len(starts)) + 0.5) * height / len(starts), [f"{time:.3g} s" for time in starts])
+    panel.set_yticks((np.arange(len(starts)) + 0.5) * height / len(starts), [f"{round(time, 1):g} s" for time in starts])
     panel.set_xticks([])
     panel.tick_params(length=0, labelsize=8)
     panel.spines[:].set_visible(False)
