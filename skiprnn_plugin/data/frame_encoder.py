@@ -48,7 +48,7 @@ class FrameEncoder:
         network.fc = torch.nn.Identity()
         _load(network, content, weights)
         try:
-            self.network = network.eval().to(device)
+            self.network = network.eval().to(device, memory_format=torch.channels_last)  # faster on a CPU
         except (RuntimeError, AssertionError) as error:  # the latter where torch was built without CUDA
             raise ValueError(
                 f"device: expected one that torch has here, got {device!r} ({first_sentence(error)})"
@@ -68,7 +68,8 @@ class FrameEncoder:
         frames = iter(frames)
         found: List[np.ndarray] = []
         while batch := [self._prepare(frame) for frame in islice(frames, self.batch_size)]:
-            found.append(self.network(torch.stack(batch).to(self.device)).cpu().numpy())
+            images = torch.stack(batch).to(self.device, memory_format=torch.channels_last)
+            found.append(self.network(images).cpu().numpy())
         if not found:
             raise ValueError("expected frames, got none")
         return np.concatenate(found)

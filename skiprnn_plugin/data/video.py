@@ -142,4 +142,4 @@ def _with_ends(frames: Iterable[Tuple[Any, Fraction]], step: Fraction) -> Iterat
 
 def _as_image(frame: Any) -> np.ndarray:
     image = frame.to_ndarray(format="rgb24")
-    return np.ascontiguousarray(np.rot90(image, frame.rotation // 90))  # both count anticlockwise
+    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))  # both count anticlockwise
