@@ -12,7 +12,7 @@ from .checkpoint import add_loading_arguments, load_hub, prepare_loading
 from .command import UserError
 from .figures import DPI, WIDTH, check_output, new_figure, save
 from .runs import find_checkpoint
-from .videos import add_weights_argument
+from .videos import VideoReader, add_weights_argument, is_video, open_videos
 
 HELP = "draw a video's frames and which of them a model used"
 PER_ROW = 25
@@ -55,21 +55,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from .inputs import check_inputs
-    from .videos import is_video, open_videos
 
     check_output(args.output)
     if not 1 <= args.num_frames <= MOST_FRAMES:
         raise UserError(f"--num-frames: expected 1 to {MOST_FRAMES}, got {args.num_frames}")
     if not is_video(args.video):
-        raise UserError(f"{args.video}: expected a video")
+        raise UserError(f"{args.video}: expected a video, such as .avi or .mp4")
     hub = load_hub(find_checkpoint(args.checkpoint), prepare_loading(args))
     check_inputs(hub, [args.video], [])
     videos = open_videos(hub, [args.video], args.weights)
     save(draw(make(hub, videos, args.video, args.num_frames)), args.output)
 
 
-def make(hub, videos, path: str, most: int) -> Sheet:
-    """Run the video through the model, and read those of its frames that are to be drawn once more."""
+def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
+    """Run the video through the model, and read those of its frames that are to be drawn once more.
+
+    They are drawn whole, where the encoder sees what is in their middle.
+    """
     from .inputs import read_inputs
 
     (read,) = read_inputs(hub, [path], [], videos)
@@ -83,7 +85,7 @@ def make(hub, videos, path: str, most: int) -> Sheet:
     if used.size > count:
         title += f" (and {used[count:].sum():,} of {used.size - count:,} empty ones)"
     if count > most:
-        title += f", the first {most:,} of them"
+        title += f", the first {most:,} shown"
     kept = read.kept[:most]
     frames = shrink(itertools.islice(videos.frames(path), kept.start, kept.stop))
     return Sheet(frames, used[: len(kept)], np.array(kept) / videos.frame_rate, title)
@@ -107,11 +109,13 @@ def draw(sheet: Sheet):
     mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
     height, width, _ = mosaic.shape
     # Finer than others, else frames would be too small to tell what they show
-    figure = new_figure(height=WIDTH * height / width + 0.6, dpi=2 * DPI)
+    figure = new_figure(height=WIDTH * height / width + 0.5, dpi=2 * DPI)
     panel = figure.subplots()
     panel.imshow(mosaic)
     panel.set_title(sheet.title, loc="left", fontsize=9)
-    panel.set_yticks((np.arange(len(starts)) + 0.5) * height / len(starts), [f"{round(time, 1):g} s" for time in starts])
+    panel.set_yticks(
+        (np.arange(len(starts)) + 0.5) * height / len(starts), [f"{round(time, 1):g} s" for time in starts]
+    )
     panel.set_xticks([])
     panel.tick_params(length=0, labelsize=8)
     panel.spines[:].set_visible(False)

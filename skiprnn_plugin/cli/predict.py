@@ -10,24 +10,25 @@ from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
 from ..reading import show_progress
 from .checkpoint import add_loading_arguments, load_hub, prepare_loading
 from .command import UserError, run_command
-from .videos import add_weights_argument
+from .videos import add_weights_argument, open_videos
 
 PROGRAM = "skiprnn-predict"
 WARM_UP = 3
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. Prints a line for each, columns separated by tabs: the
 likeliest class and its probability, or the predicted numbers; steps used, all steps (of a bidirectional model in both
-directions); and the model's time in ms, without loading, reading and encoding, after a few runs that do not count. Of a
-model that predicts classes at every step a line for each span of steps in which one has at least --threshold, with its
-highest probability there, and where it starts and ends, in seconds, or in steps if their rate is not known (a step
-ends where the next one starts); or, if there is no span, - and the highest probability of all.
+directions); and the model's time in ms, without loading, reading and encoding, that of a video's frames too, after a
+few runs that do not count. Of a model that predicts classes at every step it prints a line for each span of steps in
+which a class has at least --threshold: the class, its highest probability there, and start and end, in seconds, or in
+steps if their rate is not known (a step ends where the next one starts); if there is no span, - and the highest
+probability.
 """
 THRESHOLD = 0.5
 INPUT_HELP = """
 for a model that reads numbers, a file .npy or .csv (a line for each step, perhaps a header): [T, D], or [T] where D is
 1, or whatever else its task reads, as images [28, 28] (.png too, if Pillow is installed); .npy may hold N of them; for
-a model that skiprnn-prepare video made the data of, a video too; for a model that reads words, a file .txt that is one
-text, or - for standard input, a text on each line
+a model whose data skiprnn-prepare video made, a video too, with --weights; for a model that reads words, a file .txt
+that is one text, or - for standard input, a text on each line
 """
 
 
@@ -75,7 +76,6 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     """Print lines to ``output`` as they come, or return JSON."""
     from .inputs import check_inputs, read_inputs
     from .outcomes import as_json, has_spans, print_rows
-    from .videos import open_videos
 
     if args.batch_size < 1:
         raise UserError(f"--batch-size: expected at least 1, got {args.batch_size}")

@@ -79,6 +79,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
     (tmp_path / "broken.png").write_bytes((tmp_path / "image.png").read_bytes()[:40])
+    (tmp_path / "film.mp4").write_bytes(b"")
     (tmp_path / "folder.npy").mkdir()
     return tmp_path
 
@@ -176,6 +177,8 @@ def test_several_numbers_and_two_directions():
         ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
         ("adding", ["-"], "-: expected a model that reads words, got one of task adding"),
         ("adding", ["text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv or .png"),
+        ("adding", ["film.mp4"], "film.mp4: the model reads numbers, expected a file .npy or .csv or .png"),
+        ("words", ["film.mp4"], "film.mp4: the model reads words, expected a file .txt or .npy"),
         ("words", ["image.png"], "image.png: the model reads words, expected a file .txt or .npy"),
         ("adding", ["wide.npy"], "wide.npy: expected shape [T, 2], got (4, 3)"),
         ("adding", ["deep.npy"], "deep.npy: expected shape [T, 2], got (1, 2, 12, 2)"),
