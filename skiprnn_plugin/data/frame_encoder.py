@@ -84,8 +84,8 @@ def _import_models():
         from torchvision import models
     except (ImportError, RuntimeError) as error:  # the latter if its operators are not there, or are another torch's
         raise ImportError(
-            f"videos need the torchvision that was built for torch {torch.__version__}: pip install "
-            f"'skiprnn-plugin[video]', from where torch was installed from ({first_sentence(error)})"
+            f"the encoder needs the torchvision that was built for torch {torch.__version__}: pip install "
+            f"'skiprnn-plugin[video]', from the index that torch came from ({first_sentence(error)})"
         ) from error
     return models
 

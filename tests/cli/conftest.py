@@ -8,7 +8,8 @@ from typing import Dict
 import pytest
 
 from ..command_line import train
-from .tiny_video_runs import make_video_runs
+from ..tiny_ucf101 import CornerEncoder
+from ..tiny_video_runs import make_video_runs
 
 
 @dataclass
@@ -113,3 +114,11 @@ def figures(monkeypatch):
     savefig = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
     return saved
+
+
+@pytest.fixture
+def corner_encoder(monkeypatch):
+    """``skiprnn-prepare video`` has it in place of ResNet-50."""
+    monkeypatch.setattr(CornerEncoder, "seen", [])
+    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder", CornerEncoder)
+    return CornerEncoder

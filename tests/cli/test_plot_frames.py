@@ -8,8 +8,8 @@ from skiprnn_plugin.cli.plot import main
 from skiprnn_plugin.cli.plot_frames import BORDER, MARGIN, PER_ROW, SIDE, Sheet, assemble, draw, shrink
 from skiprnn_plugin.hub import from_pretrained
 
+from ..tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
 from ..tiny_videos import HEIGHT, WIDTH, image
-from .tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
 
 EDGE = MARGIN + BORDER
 RED, WHITE = [214, 38, 40], [255, 255, 255]

@@ -16,8 +16,8 @@ from skiprnn_plugin.cli.videos import VideoReader
 from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER
 from ..tiny_features import WIDTH, write_features
+from ..tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
 from ..tiny_videos import image, write_video
-from .tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
 
 pytest.importorskip("av")
 CALL = (

@@ -9,8 +9,8 @@ import numpy as np
 from skiprnn_plugin.cli.prepare import main as prepare
 from skiprnn_plugin.data.frame_encoder import read_encoding
 
-from ..command_line import train
-from ..tiny_videos import write_video
+from .command_line import train
+from .tiny_videos import write_video
 
 VIDEOS = {"short.mp4": 3, "long.MP4": 7}  # and how many frames they have
 LENGTH = 5  # steps that the models read
