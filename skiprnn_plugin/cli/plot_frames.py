@@ -109,7 +109,7 @@ def draw(sheet: Sheet):
     mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
     height, width, _ = mosaic.shape
     # Finer than others, else frames would be too small to tell what they show
-    figure = new_figure(height=WIDTH * height / width + 0.5, dpi=2 * DPI)
+    figure = new_figure(height=WIDTH * height / width + 0.7, dpi=2 * DPI)
     panel = figure.subplots()
     panel.imshow(mosaic)
     panel.set_title(sheet.title, loc="left", fontsize=9)

@@ -48,15 +48,16 @@ def as_timeline(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold:
     fills up is in no span.
     """
     rate, first = hub.task.frame_rate, read.kept.start
-    spans = find_spans(prediction.values[: len(read.kept)], threshold)
+
+    def time(step: int):
+        return first + step if rate is None else (first + step) / rate
+
     return [
         {
             "label": hub.class_names[span.number],
             "probability": span.probability,
-            **{
-                name: step if rate is None else step / rate
-                for name, step in (("start", first + span.start), ("end", first + span.end))
-            },
+            "start": time(span.start),
+            "end": time(span.end),
         }
-        for span in spans
+        for span in find_spans(prediction.values[: len(read.kept)], threshold)
     ]

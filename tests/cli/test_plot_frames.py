@@ -30,12 +30,17 @@ def test_used_frames_are_framed_and_skipped_ones_pale():
     assert red[MARGIN - 1, EDGE].tolist() == WHITE
 
 
-def test_times_stand_at_the_rows():
-    frames = np.zeros((60, 4, 6, 3), dtype=np.uint8)
-    figure = draw(Sheet(frames, np.ones(60, dtype=bool), 100 + np.arange(60) / 10, "title"))
+@pytest.mark.parametrize("count, times", [(60, ["100 s", "102.5 s", "105 s"]), (1, ["100 s"])])
+def test_times_stand_at_the_rows_and_all_fits(count, times):
+    frames = np.zeros((count, 54, 96, 3), dtype=np.uint8)
+    figure = draw(Sheet(frames, np.ones(count, dtype=bool), 100 + np.arange(count) / 10, "title"))
     (panel,) = figure.axes
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["100 s", "102.5 s", "105 s"]
+    assert [label.get_text() for label in panel.get_yticklabels()] == times
     assert panel.get_title(loc="left") == "title"
+    figure.draw_without_rendering()
+    drawn, legend = panel.get_tightbbox(), figure.legends[0].get_window_extent()
+    assert legend.y0 >= 0 and drawn.y0 >= legend.y1 and drawn.y1 <= figure.bbox.y1 and drawn.x0 >= 0
+    assert panel.get_window_extent().width > 0.9 * figure.bbox.width
 
 
 @pytest.mark.parametrize("shape, expected", [((48, 64), (72, 96)), ((64, 48), (96, 72)), ((1, 1000), (1, 96))])
