@@ -5,7 +5,7 @@ import math
 from collections import deque
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Deque, Iterable, Iterator, List, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Tuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".
 NEARBY = 8  # frames among which time stamps are put into order
 LONGEST = 600  # seconds that a frame is shown at most; more is a wrong time stamp
 LARGEST = 2**26  # pixels of a frame at most; more is a damaged file
-WHOLE = 0.95  # of what a file says that it holds must be there
+WHOLE = 0.95  # of the time that a file says that it lasts must be there
 
 
 def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
@@ -77,24 +77,30 @@ def _tolerance(step: Fraction, tick: Fraction, frame_rate: Fraction) -> Fraction
 
 
 def _decode(container: Any, stream: Any) -> Iterator[Any]:
-    """All frames. Raises ValueError if the file ends before it should, as far as its format tells."""
-    packets, end, is_cut = 0, 0.0, False
+    """All frames of a file. Raises ValueError if it breaks off."""
+    ends, is_cut = {stream: 0.0}, False  # of each stream, in seconds
     for packet in container.demux():
         if packet.size:  # else it tells a decoder that there is no more
-            packets += packet.stream is stream
             stamp = packet.dts if packet.pts is None else packet.pts
-            end = max(end, float(((stamp or 0) + (packet.duration or 0)) * packet.time_base))
+            end = float(((stamp or 0) + (packet.duration or 0)) * packet.time_base)
+            ends[packet.stream] = max(end, ends.get(packet.stream, 0.0))
             is_cut = packet.is_corrupt
         if packet.stream is stream:
             yield from packet.decode()
-    if is_cut:
-        raise ValueError("it breaks off")
-    format_name = container.format.name
-    if format_name == "avi" and packets < WHOLE * stream.frames:
-        raise ValueError(f"it breaks off after {packets:,} of {stream.frames:,} frames")
-    duration, end = (container.duration or 0) / 1e6, end - (container.start_time or 0) / 1e6
-    if format_name.startswith(("mov,", "matroska,")) and packets and end < WHOLE * duration:
-        raise ValueError(f"it breaks off after {end:g} of {duration:g} seconds")
+    _check_whole(container, stream, ends, is_cut)
+
+
+def _check_whole(container: Any, stream: Any, ends: Dict[Any, float], is_cut: bool) -> None:
+    """Raise ValueError if the file's last packet is not all there, or it should go on, as far as its format tells."""
+    format_name, end, expected = container.format.name, ends[stream], 0.0
+    if format_name == "avi" and stream.average_rate:  # where a file is cut off, FFmpeg shortens its duration
+        expected = float(stream.frames / stream.average_rate)
+    elif format_name.startswith("mov,"):
+        expected = float(((stream.start_time or 0) + (stream.duration or 0)) * stream.time_base)
+    elif format_name.startswith("matroska,"):
+        expected, end = ((container.start_time or 0) + (container.duration or 0)) / 1e6, max(ends.values())
+    if is_cut or end < WHOLE * expected:
+        raise ValueError(f"it breaks off after {end:.3g} of {expected:.3g} seconds")
 
 
 def _with_starts(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any, Fraction]]:
@@ -105,13 +111,14 @@ def _with_starts(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any, F
     """
     first = last = None
     for frame, stamp in _sorted_stamps(frames, step):
-        if first is None or last is None:
-            first, last = stamp, Fraction(0)
-        elif stamp - first - last > LONGEST:
-            raise ValueError(f"its time stamps leap by {float(stamp - first - last):g} seconds")
-        else:  # one that is not later is no stamp of this frame
-            last = stamp - first if stamp - first > last else last + step
-        yield frame, last
+        first = stamp if first is None else first
+        start = stamp - first
+        if last is not None and start - last > LONGEST:
+            raise ValueError(f"its time stamps leap by {float(start - last):g} seconds")
+        if last is not None and start <= last:  # it is no stamp of this frame
+            start = last + step
+        last = start
+        yield frame, start
 
 
 def _sorted_stamps(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any, Fraction]]:

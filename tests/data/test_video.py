@@ -87,6 +87,33 @@ def test_whatever_its_time_stamps(tmp_path, name, options):
     assert numbers(path, float(options.get("rate", 25))) == list(range(20))
 
 
+def left_out(packets):
+    """As screen recorders do it where nothing changes."""
+    for packet, time in zip(packets, (0, 1, 5, 6, 9)):
+        packet.pts = packet.dts = time
+    return packets
+
+
+def trimmed(packets):
+    """The first three are there for others to be decoded, and not to be shown."""
+    for packet in packets:
+        packet.pts, packet.dts = packet.pts - 3, packet.dts - 3
+    return packets
+
+
+@pytest.mark.parametrize(
+    "name, change, shown",
+    [
+        ("v.mkv", left_out, [0, 1, 1, 1, 1, 2, 3, 3, 3, 4]),
+        ("v.avi", left_out, [0, 0, 0, 0, 1, 2, 2, 2, 3, 4]),  # its packets have no stamps, and FFmpeg's are one late
+        ("v.mp4", trimmed, [3, 4]),
+    ],
+)
+def test_frames_that_are_not_there(tmp_path, name, change, shown):
+    path = write_video(tmp_path / name, 5, change=change, bf="0")
+    assert numbers(path, 25) == shown
+
+
 @pytest.mark.parametrize("degrees, corner", [(0, (0, 0)), (90, (0, 1)), (180, (1, 1)), (270, (1, 0))])
 def test_turned_as_the_file_says(tmp_path, degrees, corner):
     """Clockwise, as a telephone notes how it was held."""
@@ -130,7 +157,7 @@ def leap(packets):
         (lambda path: path.write_text("No video at all.\n" * 100), "Invalid data"),
         (write_sound, "it has no pictures"),
         (lambda path: write_video(path, 2, container="matroska", change=leap, bf="0"), "its time stamps leap by 4"),
-        (cut(".avi", 0.6), "it breaks off"),
+        (cut(".avi", 0.6), "it breaks off after .* of 2.4 seconds"),
         (cut(".mkv", 0.6), "it breaks off after 1.* of 2.4 seconds"),
         (cut(".mov", 0.6), "Invalid data|moov"),
     ],
