@@ -21,6 +21,10 @@ VERSION = next(
 )
 PLOT = ["matplotlib>=3.5"]
 TEXT = ["sentencepiece>=0.2", "gensim>=4.3"]
+VIDEO = [
+    "av>=16,<19",  # 19 changes what stands for an unknown rate
+    "torchvision>=0.26",  # the one that belongs to torch 2.11; each needs its own torch
+]
 
 NATIVE = "skiprnn_plugin/ops/native"
 NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
@@ -142,13 +146,15 @@ setup(
         "ve-fairseq>=0.12.3; python_version >= '3.11'",
         "hydra-core>=1.0.7,<1.4",  # 1.4 has no hydra.experimental, which fairseq imports
         "numpy",
-        "torch>=2.11,<2.14",  # all tests have run on 2.13, those of ops and modules on 2.11 too
+        # All tests have run on 2.13; those of ops and modules on 2.11 and 2.14 too, of tasks and the hub on 2.14.
+        "torch>=2.11,<2.15",
         "tqdm",
     ],
     extras_require={
         "plot": PLOT,
         "text": TEXT,
-        "dev": PLOT + TEXT + ["pytest>=7", "ruff==0.17.6", "setuptools>=70.1"],
+        "video": VIDEO,
+        "dev": PLOT + TEXT + VIDEO + ["pytest>=7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

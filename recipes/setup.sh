@@ -45,9 +45,8 @@ _setup() {
     fi
     if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
-        # The pin makes every machine run what was tested.
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 || return 1
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || return 1
+        # The pin makes every machine run what was tested; in one command, so that nothing else exchanges it.
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.13.0 || return 1
         if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then
             echo "The native engine's library was not built; engine auto takes indexed." \
                 "See why: .venv/bin/python -m pip install --no-deps -v -e ." >&2

@@ -29,6 +29,19 @@ def uninitialized_memory_is_nan():
 
 
 @pytest.fixture(scope="session")
+def resnet50_weights(tmp_path_factory):
+    """A file of random weights of torchvision's ResNet-50; tests that use it are skipped where that is not there."""
+    pytest.importorskip(f"{__package__}.torchvision_beside_cpu_torch")
+    from torchvision import models
+
+    path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        torch.save(models.resnet50().state_dict(), path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def copied_tree(tmp_path_factory):
     """A function that copies the project as git would hand it on, without anything built, into a new folder."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

@@ -4,13 +4,13 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
-from . import prepare_features, prepare_imdb
+from . import prepare_features, prepare_imdb, prepare_video
 from .command import run_command
 
 PROGRAM = "skiprnn-prepare"
 
 # Each has HELP, add_arguments(parser) and run(args)
-DATA_SETS = {"features": prepare_features, "imdb": prepare_imdb}
+DATA_SETS = {"features": prepare_features, "imdb": prepare_imdb, "video": prepare_video}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

@@ -2,12 +2,11 @@
 ``feature_localization`` read them."""
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any, Dict
 
 from .command import UserError
-from .new_folder import new_folder
+from .feature_folder import add_folder_arguments, write_folder
 
 HELP = "check sequences of features and put them into one file (one's own, an .npz of several subjects, or Charades)"
 SOURCE_HELP = """
@@ -27,16 +26,7 @@ OF_CHARADES = {"annotations": None, "classes": None}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", type=Path, help=SOURCE_HELP)
-    parser.add_argument(
-        "dest", metavar="DEST", type=Path, help="the folder to make; given again, an interrupted command goes on"
-    )
-    parser.add_argument(
-        "--dtype",
-        choices=("float16", "float32"),
-        default="float32",
-        help="of the stored numbers (default: %(default)s)",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
+    add_folder_arguments(parser)
     subjects = parser.add_argument_group("of an .npz file")
     subjects.add_argument("--held-out-subjects", nargs="+", metavar="S", help="subjects of split test (default: drawn)")
     subjects.add_argument("--valid-subjects", nargs="+", metavar="S", help="subjects of split valid (default: drawn)")
@@ -54,21 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    from .. import __version__
-    from ..data.write_features import RECORD, write_features
-
     try:
         source, options = _read_source(args)
     except ValueError as error:
         raise UserError(str(error)) from error
-    options = {"version": __version__, "dtype": args.dtype, **options}
-    with new_folder(args.dest, args.overwrite, RECORD, resume=True) as folder:
-        try:
-            record = write_features(source, folder, args.dtype, options)
-        except ValueError as error:
-            shutil.rmtree(folder)  # it would be as wrong the next time
-            raise UserError(f"{args.source}: {error}") from error
-    return _summary(args.dest, record)
+    return write_folder(source, args, options)
 
 
 def _read_source(args: argparse.Namespace):
@@ -102,18 +82,3 @@ def _refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> Non
     for name in options:
         if getattr(args, name) is not None:
             raise UserError(f"--{name.replace('_', '-')}: is for {kind} alone, got {args.source}")
-
-
-def _summary(dest: Path, record: Dict[str, Any]) -> str:
-    splits = ", ".join(
-        f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
-        for split, counts in record["splits"].items()
-    )
-    passed_over = record["passed_over"]
-    if not passed_over:
-        return f"{dest}: {splits}; {record['features']:,} features"
-    name, reason = next(iter(passed_over.items()))
-    return (
-        f"{dest}: {splits}; {record['features']:,} features; {len(passed_over):,} passed over, all in prepare.json, as "
-        f"{name}: {reason}"
-    )

@@ -4,13 +4,13 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..reading import first_sentence
 from .features import FeatureStore
-from .manifest import CLASSES, MANIFEST, check_labels, find_labels, read_classes, read_manifest
+from .manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from .write_features import Source
 
 ARRAYS = ("values", "lengths", "labels", "subject")
@@ -18,14 +18,23 @@ ARRAYS = ("values", "lengths", "labels", "subject")
 
 def read_folder(folder: Path) -> Source:
     """A folder as :mod:`skiprnn_plugin.data.features` reads it; all of it is checked. Raises ValueError."""
-    items = read_manifest(folder, ())
+    items, classes = read_labelled(folder)
+    store = FeatureStore(folder, items)
+    store.check(range(len(items)))
+    return Source(folder, [item.fields for item in items], store.width, classes, store.view)
+
+
+def read_labelled(folder: Path, has_steps: bool = True) -> Tuple[List[Item], List[str]]:
+    """The manifest's items, and their classes: the lines of ``classes.txt``, or the sorted labels of the split train.
+
+    Raises ValueError if there are no labels, or one that is none of the classes.
+    """
+    items = read_manifest(folder, (), has_steps)
     if "label" not in items[0].fields and items[0].annotations is None:
         raise ValueError(f"{folder / MANIFEST}:1: expected a column 'label' or 'annotations', got neither")
     classes = read_classes(folder) if (folder / CLASSES).exists() else find_labels(items, "train")
     check_labels(folder, items, classes)
-    store = FeatureStore(folder, items)
-    store.check(range(len(items)))
-    return Source(folder, [item.fields for item in items], store.width, classes, store.view)
+    return items, classes
 
 
 def read_subjects(

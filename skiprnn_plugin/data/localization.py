@@ -86,8 +86,7 @@ class LocalizationDataset(FeatureDataset):
 
     def _first_step(self, index: int) -> int:
         """How many steps are cropped before the first."""
-        fit, steps = self.frames.fit, self.items[index].steps
-        return max(steps - self.size(index), 0) if fit.crop == "tail" else 0
+        return self.frames.fit.kept(self.items[index].steps).start
 
     def collate_targets(self, targets: Sequence[np.ndarray]) -> Tensor:
         """bool [B, T, C]; at padding False."""

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 MANIFEST = "manifest.tsv"
 CLASSES = "classes.txt"
-REQUIRED = ("sequence", "steps", "split")
+REQUIRED = ("sequence", "split")
 
 
 class Annotation(NamedTuple):
@@ -22,7 +22,7 @@ class Item(NamedTuple):
 
     Attributes:
         name: the sequence's; ``NAME.npy`` is its file where it has one of its own.
-        steps: T.
+        steps: T; 0 if there is no such column.
         split: train, valid, test or any other.
         label: its class; None if there is no such column.
         annotations: in the manifest's order, perhaps none; None if there is no such column.
@@ -41,7 +41,7 @@ class Item(NamedTuple):
     fields: Dict[str, str]
 
 
-def read_manifest(folder: Path, columns: Sequence[str]) -> List[Item]:
+def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) -> List[Item]:
     """All sequences, in the file's order.
 
     The first line names the columns, separated by tabs, in any order: ``sequence``, ``steps``, ``split``; and
@@ -50,14 +50,15 @@ def read_manifest(folder: Path, columns: Sequence[str]) -> List[Item]:
     Args:
         folder: the folder that holds it.
         columns: those that must be there besides the first three.
+        has_steps: whether ``steps`` must be there too; videos have none yet.
 
     Raises:
         ValueError: it can't be read, lacks a column, or holds a line that is not what it should be.
     """
     path = folder / MANIFEST
-    lines = _lines(path)
+    lines = read_lines(path)
     header = _split(next(lines, (1, ""))[1])
-    for column in (*REQUIRED, *columns):
+    for column in (*REQUIRED, *(["steps"] if has_steps else []), *columns):
         if header.count(column) != 1:
             found = "two of them" if column in header else f"columns {', '.join(header)}"
             raise ValueError(f"{path}:1: expected a column {column!r}, got {found}")
@@ -75,8 +76,8 @@ def read_manifest(folder: Path, columns: Sequence[str]) -> List[Item]:
     return list(items.values())
 
 
-def _lines(path: Path) -> Iterator[Tuple[int, str]]:
-    """Those that are not empty, and their numbers."""
+def read_lines(path: Path) -> Iterator[Tuple[int, str]]:
+    """A text's lines that are not empty, and their numbers from 1. Raises ValueError if it can't be read."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
@@ -99,7 +100,7 @@ def _parse(header: Sequence[str], line: str, number: int) -> Item:
             raise ValueError(f"expected a {column}, got ''")
     return Item(
         fields["sequence"],
-        _steps(fields["steps"]),
+        _steps(fields["steps"]) if "steps" in fields else 0,
         fields["split"],
         fields.get("label"),
         parse_annotations(fields["annotations"]) if "annotations" in fields else None,
@@ -160,7 +161,7 @@ def read_classes(folder: Path) -> List[str]:
     """The lines of ``classes.txt``. Raises ValueError if a class is there twice, or none at all."""
     path = folder / CLASSES
     classes: Dict[str, int] = {}
-    for number, line in _lines(path):
+    for number, line in read_lines(path):
         if line in classes:
             raise ValueError(f"{path}:{number}: class {line!r} is in line {classes[line]} too")
         classes[line] = number

@@ -41,6 +41,7 @@ class FeatureLocalizationTask(FeatureTask):
         check_positive({"--eval-points": cfg.eval_points})
         if not 0 < cfg.frame_rate < math.inf:
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
+        self.frame_rate = cfg.frame_rate
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
         """Warns if nothing is to be found in a held-out split.

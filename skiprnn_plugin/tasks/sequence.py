@@ -50,7 +50,8 @@ class SequenceTask(StopsInOrder, FairseqTask):
     ``net_input``, ``x`` [B, T, input_size]; ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random
     skipping is to repeat. For ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one
     logit for each), ``"labels"`` (likewise, where any number of them may apply at once) or ``"numbers"``; perhaps
-    ``class_names``; and :meth:`encode`. Where ``x`` holds words, int64 [B, T], it overrides :meth:`build_embedding`.
+    ``class_names``; ``frame_rate``, steps in a second, if they are steps in time; and :meth:`encode`. Where ``x`` holds
+    words, int64 [B, T], it overrides :meth:`build_embedding`.
     """
 
     input_size: int
@@ -59,6 +60,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
     encoder_flops = 0
     predicts: Optional[str] = None
     class_names: Optional[Sequence[str]] = None
+    frame_rate: Optional[float] = None
     source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):

@@ -8,6 +8,8 @@ from typing import Dict
 import pytest
 
 from ..command_line import train
+from ..tiny_ucf101 import CornerEncoder
+from ..tiny_video_runs import make_video_runs
 
 
 @dataclass
@@ -51,6 +53,13 @@ def tiny_frequency(tmp_path_factory) -> Dict[str, TinyRun]:
         name: _train(tmp_path_factory.mktemp(name), (*options, period), task="frequency_discrimination")
         for name, period in periods.items()
     }
+
+
+@pytest.fixture(scope="session")
+def video_runs(resnet50_weights, tmp_path_factory):
+    """See :func:`make_video_runs`."""
+    pytest.importorskip("av")
+    return make_video_runs(tmp_path_factory.mktemp("videos"), resnet50_weights)
 
 
 def _train(save_dir, options, task="adding"):
@@ -105,3 +114,11 @@ def figures(monkeypatch):
     savefig = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (saved.append(self), savefig(self, *a, **k)))
     return saved
+
+
+@pytest.fixture
+def corner_encoder(monkeypatch):
+    """``skiprnn-prepare video`` has it in place of ResNet-50."""
+    monkeypatch.setattr(CornerEncoder, "seen", [])
+    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder", CornerEncoder)
+    return CornerEncoder

@@ -1,0 +1,56 @@
+"""What the subcommands of ``skiprnn-prepare`` that make a folder of features share."""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any, Dict
+
+from .command import UserError
+from .new_folder import new_folder
+
+
+def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
+    """``DEST``, ``--dtype`` and ``--overwrite``."""
+    parser.add_argument(
+        "dest", metavar="DEST", type=Path, help="the folder to make; given again, an interrupted command goes on"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float16", "float32"),
+        default="float32",
+        help="of the stored numbers (default: %(default)s)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
+
+
+def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> str:
+    """Make ``args.dest`` of a :class:`skiprnn_plugin.data.write_features.Source`; what became of it, in one line.
+
+    ``options`` are for the record, with the version and the dtype. Raises UserError.
+    """
+    from .. import __version__
+    from ..data.write_features import RECORD, write_features
+
+    options = {"version": __version__, "dtype": args.dtype, **options}
+    with new_folder(args.dest, args.overwrite, RECORD, resume=True) as folder:
+        try:
+            record = write_features(source, folder, args.dtype, options)
+        except ValueError as error:
+            shutil.rmtree(folder)  # it would be as wrong the next time
+            raise UserError(f"{args.source}: {error}") from error
+    return _summary(args.dest, record)
+
+
+def _summary(dest: Path, record: Dict[str, Any]) -> str:
+    splits = ", ".join(
+        f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
+        for split, counts in record["splits"].items()
+    )
+    passed_over = record["passed_over"]
+    if not passed_over:
+        return f"{dest}: {splits}; {record['features']:,} features"
+    name, reason = next(iter(passed_over.items()))
+    return (
+        f"{dest}: {splits}; {record['features']:,} features; {len(passed_over):,} passed over, all in prepare.json, as "
+        f"{name}: {reason}"
+    )

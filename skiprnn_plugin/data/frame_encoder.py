@@ -1,0 +1,143 @@
+"""Features of video frames: what torchvision's ResNet-50 has after its average pooling."""
+
+import io
+import json
+import zlib
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, NamedTuple
+
+import numpy as np
+import torch
+
+from ..modules.arguments import check_size
+from ..reading import first_sentence
+from .write_features import RECORD
+
+NAME = "resnet50"
+WIDTH = 2048
+
+
+class FrameEncoder:
+    """ResNet-50 (He et al., 2016) without its last layer, in evaluation mode, with weights from a file.
+
+    Frames are made ready as torchvision does it for the weights ``ResNet50_Weights.IMAGENET1K_V1``, with its own code:
+    the shorter side to 256 pixels, 224 x 224 from the centre, ImageNet's mean and deviation.
+
+    Args:
+        weights: a state dict of torchvision's ``resnet50``, as torchvision publishes them; the last layer may have any
+            classes, or be left out.
+        device: "cpu", "cuda" or another of torch's.
+        batch_size: frames at a time.
+
+    Attributes:
+        width: numbers of a frame.
+        description: what tells this encoder from others, for ``prepare.json``.
+
+    Raises:
+        ValueError: the file can't be read or holds other weights, or there is no such device.
+        ImportError: there is no torchvision, or not the one that belongs to this torch.
+    """
+
+    width = WIDTH
+
+    def __init__(self, weights: Path, device: str = "cpu", batch_size: int = 32):
+        models = _import_models()
+        content = _read(weights)
+        network = models.resnet50()
+        network.fc = torch.nn.Identity()
+        _load(network, content, weights)
+        try:
+            self.network = network.eval().to(device, memory_format=torch.channels_last)  # faster on a CPU
+        except (RuntimeError, AssertionError) as error:  # the latter where torch was built without CUDA
+            raise ValueError(
+                f"device: expected one that torch has here, got {device!r} ({first_sentence(error)})"
+            ) from error
+        self.transform = models.ResNet50_Weights.IMAGENET1K_V1.transforms()
+        self.device = device
+        self.batch_size = check_size("batch_size", batch_size)
+        self.description: Dict[str, Any] = {
+            "encoder": NAME,
+            "weights": weights.name,
+            "weights_crc32": zlib.crc32(content),
+        }
+
+    @torch.inference_mode()
+    def encode(self, frames: Iterable[np.ndarray]) -> np.ndarray:
+        """Features of frames, uint8 RGB [H, W, 3] each, as float32 [T, width]. Raises ValueError if there are none."""
+        frames = iter(frames)
+        found: List[np.ndarray] = []
+        while batch := [self._prepare(frame) for frame in islice(frames, self.batch_size)]:
+            images = torch.stack(batch).to(self.device, memory_format=torch.channels_last)
+            found.append(self.network(images).cpu().numpy())
+        if not found:
+            raise ValueError("expected frames, got none")
+        return np.concatenate(found)
+
+    def _prepare(self, frame: np.ndarray) -> torch.Tensor:
+        """[H, W, 3] -> float32 [3, 224, 224]"""
+        return self.transform(torch.from_numpy(frame).permute(2, 0, 1))
+
+
+def _import_models():
+    try:
+        from torchvision import models
+    except (ImportError, RuntimeError) as error:  # the latter if its operators are not there, or are another torch's
+        raise ImportError(
+            f"the encoder needs the torchvision that was built for torch {torch.__version__}: pip install "
+            f"'skiprnn-plugin[video]', from the index that torch came from ({first_sentence(error)})"
+        ) from error
+    return models
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: can't be read ({error.strerror})") from error
+
+
+def _load(network: torch.nn.Module, content: bytes, path: Path) -> None:
+    """Fill the network. Raises ValueError if these are not its weights."""
+    try:
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # a file can be broken in any way
+        raise ValueError(f"{path}: can't be read as torch's weights ({first_sentence(error)})") from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ValueError(f"{path}: expected a state dict of torchvision's ResNet-50, got {type(state).__name__}")
+    state = {name: value for name, value in state.items() if name not in ("fc.weight", "fc.bias")}
+    try:
+        network.load_state_dict(state)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split("\n\t", 1)[-1].split())
+        raise ValueError(f"{path}: expected the weights of torchvision's ResNet-50 ({reason:.100} ...)") from error
+    if not all(value.isfinite().all() for value in network.state_dict().values()):
+        raise ValueError(f"{path}: expected finite weights")
+
+
+class Encoding(NamedTuple):
+    """How a folder of features was made from videos.
+
+    Attributes:
+        frame_rate: frames in a second.
+        encoder: the :attr:`FrameEncoder.description`, with the keys ``encoder``, ``weights`` and ``weights_crc32``.
+    """
+
+    frame_rate: float
+    encoder: Dict[str, Any]
+
+
+def read_encoding(folder: Path) -> Encoding:
+    """From ``prepare.json``. Raises ValueError if it was not ``skiprnn-prepare video`` that made the folder."""
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        encoder = {
+            name: kind(record[name]) for name, kind in (("encoder", str), ("weights", str), ("weights_crc32", int))
+        }
+        return Encoding(float(record["frame_rate"]), encoder)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path}: expected frame_rate, encoder, weights and weights_crc32, as skiprnn-prepare video writes them "
+            f"({first_sentence(error)})"
+        ) from error

@@ -1,0 +1,122 @@
+"""Which videos ``skiprnn-prepare video`` takes: those of UCF-101's lists, or of a manifest of one's own."""
+
+import os
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple
+
+from .feature_sources import read_labelled
+from .manifest import MANIFEST, check_name, read_lines
+
+CLASS_NUMBERS = "classInd.txt"
+
+
+class Videos(NamedTuple):
+    """Labelled videos.
+
+    Attributes:
+        rows: the manifest's columns of each, without ``steps``; its name is its path without the suffix.
+        files: where each is.
+        classes: what they may be labelled with.
+        missing: paths of those that are listed and not there.
+    """
+
+    rows: List[Dict[str, str]]
+    files: List[Path]
+    classes: List[str]
+    missing: List[str]
+
+
+class _Listed(NamedTuple):
+    place: str  # of what lists it, for messages: FILE:LINE
+    path: str
+    fields: Dict[str, str]
+
+
+def read_listed(folder: Path) -> Videos:
+    """Those that ``manifest.tsv`` in their folder lists.
+
+    It is as :func:`skiprnn_plugin.data.manifest.read_manifest` reads it, without the column ``steps``; the column
+    ``sequence`` has their paths within the folder. ``classes.txt`` may be there too.
+
+    Raises:
+        ValueError: one of these files is not what it should be, or no video of a split is there.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise ValueError(f"{folder}: expected {MANIFEST} in it, or UCF-101's lists beside it (--splits), got neither")
+    items, classes = read_labelled(folder, has_steps=False)
+    listed = [_Listed(f"{folder / MANIFEST}:{item.line}", item.name, item.fields) for item in items]
+    return _find(folder, listed, classes)
+
+
+def read_ucf101(folder: Path, lists: Path, number: int) -> Videos:
+    """UCF-101's (Soomro et al., 2012) by one of its official splits.
+
+    Args:
+        folder: ``UCF-101``, with a folder of each class.
+        lists: ``ucfTrainTestlist``, with ``classInd.txt``, ``trainlist01.txt`` (split train), ``testlist01.txt`` (split
+            valid, as papers report on it) and so on.
+        number: which of the three splits.
+
+    Raises:
+        ValueError: one of these files is not what it should be, or no video of a split is there.
+    """
+    classes = _read_classes(lists / CLASS_NUMBERS)
+    listed = [
+        video
+        for name, split in (("train", "train"), ("test", "valid"))
+        for video in _read_list(lists / f"{name}list{number:02d}.txt", split, classes)
+    ]
+    return _find(folder, listed, classes)
+
+
+def _read_classes(path: Path) -> List[str]:
+    """``NUMBER CLASS`` on each line, from 1."""
+    classes: List[str] = []
+    for number, line in read_lines(path):
+        words = line.split()
+        if len(words) != 2 or words[0] != str(len(classes) + 1) or words[1] in classes:
+            raise ValueError(f"{path}:{number}: expected {len(classes) + 1} and a class, each once, got {line!r}")
+        classes.append(words[1])
+    return classes
+
+
+def _read_list(path: Path, split: str, classes: List[str]) -> Iterator[_Listed]:
+    """``CLASS/VIDEO.avi NUMBER`` on each line; lists of tests leave the number out."""
+    numbers = {name: str(number) for number, name in enumerate(classes, 1)}
+    for line_number, line in read_lines(path):
+        place = f"{path}:{line_number}"
+        video, *number = line.split()
+        label = video.split("/")[0]
+        if "/" not in video or label not in numbers:
+            raise ValueError(f"{place}: expected CLASS/VIDEO, of the {len(classes)} in {CLASS_NUMBERS}, got {video!r}")
+        if number not in ([], [numbers[label]]):
+            raise ValueError(f"{place}: expected {numbers[label]}, the number of {label}, got {' '.join(number)!r}")
+        try:
+            check_name(video)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+        yield _Listed(place, video, {"sequence": video, "split": split, "label": label})
+
+
+def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
+    videos = Videos([], [], classes, [])
+    places: Dict[str, str] = {}
+    for place, path, fields in listed:
+        name = os.path.splitext(path)[0]
+        if name in places:
+            raise ValueError(f"{place}: video {name!r} is in {places[name]} too")
+        places[name] = place
+        if (folder / path).is_file():
+            videos.rows.append({**fields, "sequence": name})
+            videos.files.append(folder / path)
+        else:
+            videos.missing.append(path)
+    found = {row["split"] for row in videos.rows}
+    for split in ("train", *(fields["split"] for _, _, fields in listed)):
+        if split not in found:
+            paths = [path for _, path, fields in listed if fields["split"] == split]
+            raise ValueError(
+                f"{folder}: expected videos of split {split!r}, {len(paths):,} are listed and none is there "
+                f"({', '.join(paths[:2])}, ...)"
+            )
+    return videos
