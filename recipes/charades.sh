@@ -15,10 +15,20 @@
 # the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png,
 # and which frames of a few videos a run used to its samples.png. Started again, the recipe leaves finished runs alone
 # and goes on with the others from their last checkpoint.
-# On one core an update takes about 19 s (GRU) or 27 s (LSTM) while all frames are used, a run thus 17 or 24 hours.
+# While all frames are used an update of 256 videos takes 7 s (GRU) or 8 s (LSTM) of CPU time on one AMD EPYC core, and
+# 3.6 GB of memory: a run, with its validations, 6 to 8 hours. Each epoch reads the features, 23 GB in float32.
 #
 # --quick trains Skip GRU, lambda=1e-3, of one layer of 64 units, with one seed, for 2 epochs: 500 updates (MAX_UPDATE)
-# of 32 videos, with a learning rate that falls from 1e-3 to 0.
+# of 32 videos, with a learning rate that falls from 1e-3 to 0. While all frames are used an update takes 0.3 s, a run
+# thus 3 minutes, and 1 GB of memory.
+#
+# To see it at work without Charades, on 40 made-up videos:
+#
+#   python -m tests.made_up_charades made
+#   skiprnn-prepare features made/rgb data --annotations made/train.csv made/test.csv --classes made/classes.txt
+#
+# There --quick takes 3 minutes of CPU time, most of it to validate and save after each update, and ends with mAP 7.94%
+# (chance: 3.2%) from 11.2 of 167 frames: 20 videos are few to learn 157 classes from.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tell seven shoulder exercises by what a smart watch recorded of them, in sequences of 947 to 2,618 steps: a GRU that
-# reads every step against Skip GRU over lambda, on people that training has not seen.
+# Tell seven shoulder exercises by what a smart watch recorded of them, in sequences of 947 to 2,618 steps: a GRU and an
+# LSTM that read every step against Skip GRU and Skip LSTM over lambda, on people that training has not seen.
 #
 #   bash recipes/smartwatch.sh FILE.npz               four seeds of each
 #   bash recipes/smartwatch.sh FILE.npz --quick       a minute: one seed
@@ -16,14 +16,14 @@
 # Any other file of that kind will do; skiprnn-prepare features says what it holds. It is prepared once, in
 # $RUNS/smartwatch-data: a fifth of the people for validation (split valid), a fifth for the table (split test).
 #
-# From the environment: LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default "1 2 3 4"), MAX_UPDATE (default 280: 40
-# epochs), JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs). Each run is
-# validated and saved every four epochs, and the table has its checkpoint of the best validation accuracy; which steps
-# of a few recordings a run used goes to its samples.png, accuracy against updates to runs/smartwatch/tradeoff.png.
-# Started again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
-# A run takes ten seconds of CPU time.
+# From the environment: CELLS (default "gru lstm"), LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default "1 2 3 4"),
+# MAX_UPDATE (default 280: 40 epochs), JOBS (runs at a time; default: one per core) and RUNS (where to put them;
+# default: runs). Each run is validated and saved every four epochs, and the table has its checkpoint of the best
+# validation accuracy; which steps of a few recordings a run used goes to its samples.png, accuracy against updates to
+# runs/smartwatch/tradeoff.png. Started again, the recipe leaves finished runs alone and goes on with the others from
+# their last checkpoint. A run takes ten seconds of CPU time.
 #
-# --quick has one seed, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of them and
+# --quick has one seed, the GRU, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of them and
 # 0.68 with 4%, in 45 seconds of CPU time. It is of 28 recordings of two people: one more is 0.036.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
@@ -47,11 +47,20 @@ fi
 file=$(absolute "$file") # before the folder is left
 folder=smartwatch
 if $quick; then
+    CELLS=${CELLS:-gru}
     SEEDS=${SEEDS:-1}
     LAMBDAS=${LAMBDAS:-1e-4 1e-3}
     folder=smartwatch-quick
 fi
 read_settings 280
+read -ra cells <<<"${CELLS:-gru lstm}"
+for cell in "${cells[@]}"; do
+    if [ "$cell" != gru ] && [ "$cell" != lstm ]; then
+        echo "error: CELLS: expected gru, lstm or both, got '$cell'" >&2
+        exit 2
+    fi
+done
+check_distinct CELLS "${cells[@]}"
 read -ra lambdas <<<"${LAMBDAS:-0 1e-4 3e-4 1e-3}"
 check_numbers LAMBDAS "${lambdas[@]}"
 
@@ -66,9 +75,12 @@ options+=(--validate-interval 4 --save-interval 4)
 options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 metric="accuracy accuracy"
 python -m skiprnn_plugin.cli.check_data "${options[@]}" --valid-subset valid,test >&2
-launch "" "$folder/full_gru" full_gru "${options[@]}" --arch full_gru
-for lambda in "${lambdas[@]}"; do
-    launch "" "$folder/skip_gru-$lambda" "skip_gru-$lambda" "${options[@]}" --arch skip_gru --cost-per-sample "$lambda"
+for cell in "${cells[@]}"; do
+    launch "" "$folder/full_$cell" "full_$cell" "${options[@]}" --arch "full_$cell"
+    for lambda in "${lambdas[@]}"; do
+        name=skip_$cell-$lambda
+        launch "" "$folder/$name" "$name" "${options[@]}" --arch "skip_$cell" --cost-per-sample "$lambda"
+    done
 done
 finish
 for run in "${runs[@]}"; do

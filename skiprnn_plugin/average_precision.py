@@ -26,8 +26,8 @@ def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
     return float(np.mean(np.arange(1, len(ranks) + 1) / ranks)) if len(ranks) else float("nan")
 
 
-def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
-    """Mean of :func:`average_precision` over the classes with positives; NaN if there are none.
+def average_precisions(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """:func:`average_precision` of each class, float64 [C].
 
     Args:
         scores: [N, C].
@@ -38,8 +38,14 @@ def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
     """
     if scores.ndim != 2 or scores.shape != targets.shape:
         raise ValueError(f"targets: expected scores and targets [N, C], got {scores.shape} and {targets.shape}")
-    precisions = [average_precision(*columns) for columns in zip(scores.T, targets.T) if columns[1].any()]
-    return sum(precisions) / len(precisions) if precisions else float("nan")
+    return np.array([average_precision(*columns) for columns in zip(scores.T, targets.T)])
+
+
+def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
+    """Mean of :func:`average_precisions`, whose arguments it has, over the classes with positives; NaN if there are
+    none."""
+    precisions = average_precisions(scores, targets)[targets.any(0)]
+    return float(precisions.mean()) if len(precisions) else float("nan")
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,11 @@ class SkipRNNHub(nn.Module):
         """Whether the model reads words, by an embedding, and not numbers."""
         return getattr(self.model, "embedding", None) is not None
 
+    @property
+    def class_names(self) -> List[str]:
+        """Of the classes that the model predicts, or else their numbers."""
+        return list(map(str, self.task.class_names or range(self.task.output_size)))
+
     def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
         """Class probabilities, or the numbers themselves for regression, float32 [N, output_size].
 
@@ -186,8 +191,7 @@ class SkipRNNHub(nn.Module):
     def _label(self, values: np.ndarray) -> Optional[str]:
         if self.task.predicts not in ("classes", "labels") or values.size == 0:
             return None
-        number = values.argmax() % values.shape[-1]
-        return str((self.task.class_names or range(values.shape[-1]))[number])
+        return self.class_names[values.argmax() % values.shape[-1]]
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""What all that reads users' files shares: a bar where that takes long, and a word on what went wrong."""
+"""What all that reads users' files shares: which to leave alone, a bar where it takes long, and what went wrong."""
 
 from typing import Iterable, Optional
 
@@ -8,6 +8,12 @@ from tqdm import tqdm
 def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **options) -> Iterable:
     """The items, with tqdm's bar on a terminal where they take more than a second; ``options`` are tqdm's."""
     return tqdm(items, desc=name, delay=1, leave=False, disable=disable, **options)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is left alone where folders are searched: ``.DS_Store``, and ``._NAME``,
+    which macOS puts beside NAME on foreign disks and in archives."""
+    return name.startswith(".")
 
 
 def first_sentence(error: BaseException) -> str:

@@ -45,8 +45,20 @@ def test_the_official_result_of_three_videos(ties):
 
 @pytest.fixture(scope="module")
 def videos():
+    return golden_videos()
+
+
+def golden_videos():
     with open(CHARADES / "localization_golden_157.csv", newline="") as file:
         return read_videos(file)
+
+
+def golden_scores(videos, count):
+    """By the formula in the golden file, [60, count, 157]."""
+    i, j, c = np.ogrid[:60, 1 : count + 1, :157]
+    scores = ((1000 * i + j) * 1103515245 + 12345 * c) % 2147483647 / 2147483647
+    names = [{label.label for label in labels} for labels, _ in videos]
+    return scores + 0.5 * np.array([[f"c{number:03d}" in each for number in range(157)] for each in names])[:, None]
 
 
 @pytest.mark.parametrize("count", [25, 100])
@@ -55,10 +67,7 @@ def test_the_official_result_of_157_classes(videos, count):
     golden = json.loads((CHARADES / "localization_golden_157.json").read_text())[f"N{count}"]
     targets = find_targets(videos, count, 157)
     assert targets.sum() == golden["positives"]
-    i, j, c = np.ogrid[:60, 1 : count + 1, :157]
-    scores = ((1000 * i + j) * 1103515245 + 12345 * c) % 2147483647 / 2147483647
-    names = [{label.label for label in labels} for labels, _ in videos]
-    scores += 0.5 * np.array([[f"c{number:03d}" in each for number in range(157)] for each in names])[:, None]
+    scores = golden_scores(videos, count)
     assert mean_average_precision(scores.reshape(-1, 157), targets.reshape(-1, 157)) == pytest.approx(
         golden["mAP_over_those"], abs=1e-9
     )

@@ -24,11 +24,18 @@ OPTIONS = ["--batch-size", 4, "--train-size", 64, "--save-interval-updates", 4, 
 
 def test_applied_once():
     import fairseq.trainer
+    import fairseq.utils
     from fairseq import options
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
 
-    places = [(utils, "call_main"), (utils, "all_gather_list"), (options, "parse_args_and_arch"), (PathManager, "copy")]
+    places = [
+        (fairseq.utils, "clip_grad_norm_"),
+        (utils, "call_main"),
+        (utils, "all_gather_list"),
+        (options, "parse_args_and_arch"),
+        (PathManager, "copy"),
+    ]
     places += [(fairseq.trainer.Trainer, "train_step"), (fairseq.trainer.Trainer, "_build_optimizer")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
@@ -47,6 +54,31 @@ def test_a_process_without_a_batch_to_validate_logs_nothing():
     with metrics.aggregate(new_root=True):
         task.reduce_metrics(outputs, criterion)
     assert reduced == [[{"ntokens": 3, "nsentences": 1}]]
+
+
+@pytest.mark.parametrize("max_norm", [0, 2.0, 1e30])
+@pytest.mark.parametrize("scale", [1.0, 1e22, 1e30])
+def test_large_gradients_are_clipped(scale, max_norm):
+    """fairseq alone makes 0 of those whose squares are infinite, as their norm is too."""
+    from fairseq import utils
+
+    parameters = [torch.zeros(2, requires_grad=True) for _ in range(3)]
+    for parameter, gradient in zip(parameters, ([3.0, 0.0], [0.0, 4.0])):  # the last one has none
+        parameter.grad = scale * torch.tensor(gradient)
+    norm = utils.clip_grad_norm_(iter(parameters), max_norm)
+    assert norm.dtype == torch.float32 and norm.item() == pytest.approx(5 * scale)
+    factor = scale if max_norm == 0 else min(scale, max_norm / 5)
+    torch.testing.assert_close(parameters[0].grad, factor * torch.tensor([3.0, 0.0]))
+    torch.testing.assert_close(parameters[1].grad, factor * torch.tensor([0.0, 4.0]))
+
+
+@pytest.mark.parametrize("value", [torch.inf, torch.nan])
+def test_gradients_that_are_not_finite_have_no_norm(value):
+    from fairseq import utils
+
+    parameter = torch.zeros(2, requires_grad=True)
+    parameter.grad = torch.tensor([1.0, value])
+    assert not utils.clip_grad_norm_([parameter], 1.0).isfinite()
 
 
 # Moments at which a run is killed: while it writes a checkpoint, once it has, in the middle of either copy

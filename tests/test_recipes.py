@@ -345,6 +345,7 @@ def until(condition):
         ),
         ("smartwatch.sh", [], {}, "error: FILE.npz: expected a file of recordings, got ''"),
         ("smartwatch.sh", ["a.npz", "b.npz"], {}, "error: FILE.npz: expected one, got 'a.npz' and 'b.npz'"),
+        ("smartwatch.sh", [__file__], {"CELLS": "gru rnn"}, "error: CELLS: expected gru, lstm or both, got 'rnn'"),
         ("smartwatch.sh", [__file__], {"LAMBDAS": "x"}, "error: LAMBDAS: expected numbers of at least 0, got 'x'"),
         ("sweep.sh", ["mnist"], {}, "error: TASK: expected adding, frequency or own, got 'mnist'"),
         ("sweep.sh", ["adding", "frequency"], {}, "error: TASK: expected one, got 'adding' and 'frequency'"),

@@ -21,18 +21,18 @@ def frames(name, count):
     return np.maximum(rng.normal(size=(count, 4096)), 0).round(6).astype(np.float32)
 
 
-def write_charades(folder):
-    """The folder ``rgb``, ``train.csv``, ``test.csv`` and ``classes.txt``."""
-    for split, videos in VIDEOS.items():
+def write_charades(folder, videos=VIDEOS, classes=CLASSES, make_frames=frames):
+    """The folder ``rgb``, ``train.csv``, ``test.csv`` and ``classes.txt``, from what are by default the above."""
+    for split, listed in videos.items():
         lines = [
             f'{name},S1,Kitchen,6,7,Yes,"A, ""b""\nc",x;y,z,{actions},{length}\r\n'
-            for name, actions, length, _ in videos
+            for name, actions, length, _ in listed
         ]
         (folder / f"{split}.csv").write_text(HEADER + "".join(lines), newline="")
-        for name, *_, count in videos:
+        for name, *_, count in listed:
             (folder / "rgb" / name).mkdir(parents=True)
-            for number, frame in enumerate(frames(name, count)):
+            for number, frame in enumerate(make_frames(name, count)):
                 path = folder / "rgb" / name / f"{name}-{4 * number + 1:06d}.txt"
                 path.write_text(" ".join(f"{value:g}" for value in frame) + "\n")
-    (folder / "classes.txt").write_text(CLASSES)
+    (folder / "classes.txt").write_text(classes)
     return folder

@@ -16,6 +16,13 @@ FILES = {
     for number, text in enumerate(TEXTS[label], start=9)  # 10 comes before 9 in a listing
 }
 OTHER_FILES = {"README": b"", "imdb.vocab": b"the\n", "train/unsup/0_0.txt": b"\xff", "train/urls_pos.txt": b""}
+# macOS puts these into folders and archives
+HIDDEN_FILES = {
+    ".DS_Store": b"\0",
+    "train/pos/.DS_Store": b"\0",
+    "train/pos/._9_10.txt": b"\0",
+    "test/neg/.x/1_1.txt": b"",
+}
 
 
 def write_folder(folder, files):

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..reading import first_sentence, show_progress
 from .command import UserError
@@ -103,6 +103,16 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any])
         raise UserError(f"{path}: can't load its held-out split {split!r} ({first_sentence(error)})") from error
     device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
     return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
+
+
+def load_hub(path: Union[str, Path], overrides: Dict[str, Any]):
+    """The model alone, without any data (see :func:`skiprnn_plugin.hub.from_pretrained`)."""
+    from ..hub import from_pretrained
+
+    try:
+        return from_pretrained(path, **overrides)
+    except (OSError, TypeError, ValueError) as error:
+        raise UserError(str(error)) from error
 
 
 def iterate_batches(loaded: Loaded):

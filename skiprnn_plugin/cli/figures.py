@@ -22,12 +22,12 @@ TITLES = {
 }
 
 
-def new_figure(height: float):
+def new_figure(height: float, dpi: int = DPI):
     """An empty matplotlib figure, ``WIDTH`` by ``height`` inches, without pyplot's global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

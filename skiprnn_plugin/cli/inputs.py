@@ -4,29 +4,41 @@ import contextlib
 import sys
 import textwrap
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple, Sequence, Tuple
+from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 from torch import Tensor
 
+from ..data.video import SUFFIXES
 from ..hub import SkipRNNHub
 from ..reading import first_sentence
+from ..tasks.features import FeatureTask
 from .command import UserError
+from .videos import VideoReader, is_video
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output
 
 
 class Input(NamedTuple):
-    """A sequence as a model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`), and what to call it."""
+    """A sequence that a model is to read.
+
+    Attributes:
+        name: what to call it.
+        encoded: it as the model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`).
+        kept: which of its steps these are; others are cropped. What ``encoded`` has besides fills it up at the end.
+    """
 
     name: str
     encoded: Tensor
+    kept: range
 
 
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
+    if isinstance(hub.task, FeatureTask):
+        suffixes += SUFFIXES
     if not hub.reads_words and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
         raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
@@ -35,20 +47,28 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
             continue
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
-        if Path(file).suffix not in suffixes:
+        if Path(file).suffix.lower() not in suffixes:
             raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
 
 
-def read_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> Iterator[Input]:
-    """Texts first, then files, each read when its turn comes; :class:`UserError` for one that the model can't read."""
+def read_inputs(
+    hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str], videos: Optional[VideoReader] = None
+) -> Iterator[Input]:
+    """Texts first, then files, each read when its turn comes; :class:`UserError` for one that the model can't read.
+
+    ``videos`` reads those among the files.
+    """
     for text in texts:
         yield _encode_text(hub, _shorten(text) or "--text", text)
     for file in files:
         if file == STANDARD_INPUT:
             yield from _read_lines(hub)
             continue
+        if is_video(file):
+            yield from _encode_array(hub, file, videos.encode(file))
+            continue
         try:
-            raw = READERS[Path(file).suffix](file)
+            raw = READERS[Path(file).suffix.lower()](file)
         except Exception as error:  # a file can be broken in any way
             raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
         if isinstance(raw, str):
@@ -73,9 +93,10 @@ def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
     if not text.strip():
         raise UserError(f"{name}: expected a text, it is empty")
     try:
-        return Input(name, hub.encode(text))
+        encoded = hub.encode(text)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
+    return Input(name, encoded, range(len(encoded)))
 
 
 def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Input]:
@@ -91,7 +112,8 @@ def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Inp
         steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
         if len(steps):
             raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
-        yield Input(part_name, encoded)
+        is_features = isinstance(hub.task, FeatureTask)
+        yield Input(part_name, encoded, hub.task.frames.fit.kept(len(part)) if is_features else range(len(encoded)))
 
 
 def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:

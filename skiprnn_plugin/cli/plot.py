@@ -4,13 +4,20 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
-from . import plot_curves, plot_samples, plot_skips, plot_tradeoff
+from . import plot_classes, plot_curves, plot_frames, plot_samples, plot_skips, plot_tradeoff
 from .command import run_command
 
 PROGRAM = "skiprnn-plot"
 
 # Each has HELP, add_arguments(parser) and run(args)
-FIGURES = {"samples": plot_samples, "skips": plot_skips, "tradeoff": plot_tradeoff, "curves": plot_curves}
+FIGURES = {
+    "samples": plot_samples,
+    "frames": plot_frames,
+    "skips": plot_skips,
+    "classes": plot_classes,
+    "tradeoff": plot_tradeoff,
+    "curves": plot_curves,
+}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

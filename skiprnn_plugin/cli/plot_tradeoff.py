@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    """Draw the figure; returns its numbers as a table."""
+    """Draw the figure; returns its numbers as a table, with ± the sample standard deviation over runs."""
     check_output(args.output)
     check_split(args.split)
     files = find_files(args.runs)
@@ -60,8 +60,14 @@ def as_markdown(tradeoff: Tradeoff) -> str:
     for series in tradeoff.series:
         for point in series.points:
             label = ", ".join(filter(None, (series.label, point.label)))
-            lines.append([label, *(f"{value:.4g}" for value in _center(point)), str(len(point.x))])
+            lines.append([label, _show(point.x), _show(point.y), str(len(point.x))])
     return as_table(["model", tradeoff.updates, tradeoff.metric, "runs"], lines)
+
+
+def _show(values: List[float]) -> str:
+    """The mean, and the sample standard deviation of several."""
+    spread = f" ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4g}{spread}"
 
 
 def draw(tradeoff: Tradeoff, split: str):

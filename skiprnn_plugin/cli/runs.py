@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from ..reading import is_hidden
 from .command import UserError
 from .tables import TABLES, Row, Table, plain
 
@@ -45,7 +46,7 @@ def find_log(path: str) -> Path:
 
 
 def _only_log(folder: Path, found: str) -> Path:
-    logs = sorted(folder.glob("*.log"))
+    logs = sorted(log for log in folder.glob("*.log") if not is_hidden(log.name))
     if len(logs) != 1:
         names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
         raise UserError(f"{folder}: {found} {names}")

@@ -84,7 +84,10 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             raise ValueError("--criterion with_budget: expected a model that runs Skip RNN modules, got none that ran")
         sequences = int(logging_output.get("nsentences", sample.get("nsentences", len(calls[0].count))))
         count = sum(per_sequence(call.count, sequences) for call in calls)
-        flops = sum(per_sequence(call.count.detach() * call.module.flops_per_update, sequences) for call in calls)
+        encoder = getattr(self.task, "encoder_flops", 0)  # of a task of this plugin
+        flops = sum(
+            per_sequence(call.count.detach() * (call.module.flops_per_update + encoder), sequences) for call in calls
+        )
         steps = sum(per_sequence(call.steps, sequences) for call in calls)
         paid = self.budget(count)
         budget_loss = paid.sum() * sample_size / max(sequences, 1)

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..reading import show_progress
+from ..reading import is_hidden, show_progress
 
 TOP = "aclImdb"
 SPLITS = ("train", "test")
@@ -41,7 +41,7 @@ def read_aclimdb(source: Path) -> Dict[str, List[Review]]:
 
     Args:
         source: the folder that holds ``{train,test}/{neg,pos}/ID_RATING.txt``, or a ``.tar.gz`` with these below
-            ``aclImdb/``, which is not unpacked. What else is in them is left alone.
+            ``aclImdb/``, which is not unpacked. What else is in them, and what is hidden, is left alone.
 
     Raises:
         ValueError: ``source`` is not there or can't be read; the archive is damaged, or holds a link, or a path that
@@ -93,6 +93,8 @@ def _in_folder(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
             for label in LABELS:
                 folder = source / split / label
                 for file in sorted(os.listdir(folder)) if folder.is_dir() else ():
+                    if is_hidden(file):
+                        continue
                     path = folder / file
                     yield f"{split}/{label}/{file}", path.read_bytes() if path.is_file() else None
     except OSError as error:
@@ -108,7 +110,7 @@ def _in_archive(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
         if not (member.isreg() or member.isdir()):
             raise ValueError(f"{source}: {member.name!r}: expected files and folders alone, no links or devices")
         top, split, label = path.parts[:3] if len(path.parts) > 3 else ("", "", "")
-        if top == TOP and split in SPLITS and label in LABELS:
+        if top == TOP and split in SPLITS and label in LABELS and not any(map(is_hidden, path.parts)):
             yield "/".join(path.parts[1:]), content
 
 

@@ -28,9 +28,13 @@ class Fit:
         return self.padded(self.cropped(sequence))
 
     def cropped(self, sequence: np.ndarray) -> np.ndarray:
-        if self.length is None:
-            return sequence
-        return sequence[: self.length] if self.crop == "head" else sequence[-self.length :]
+        kept = self.kept(len(sequence))
+        return sequence[kept.start : kept.stop]
+
+    def kept(self, length: int) -> range:
+        """Which elements of a sequence of so many stay."""
+        missing = 0 if self.length is None else max(length - self.length, 0)
+        return range(length - missing) if self.crop == "head" else range(missing, length)
 
     def padded(self, sequence: np.ndarray) -> np.ndarray:
         if self.length is None or self.padding == "masked":

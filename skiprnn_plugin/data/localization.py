@@ -71,6 +71,10 @@ class LocalizationDataset(FeatureDataset):
         sample = super().__getitem__(index)
         return {**sample, "points": self._points(index)} if self.fixed else sample
 
+    def has_positives(self) -> bool:
+        """Whether any class is there at any of the points."""
+        return any(self._points(index)["target"].any() for index in range(len(self)))
+
     def _points(self, index: int) -> Dict[str, np.ndarray]:
         times = evaluation_times(self.items[index].duration, self.eval_points)
         steps = np.floor(self.frame_rate * times).astype(np.int64) - self._first_step(index)
@@ -82,8 +86,7 @@ class LocalizationDataset(FeatureDataset):
 
     def _first_step(self, index: int) -> int:
         """How many steps are cropped before the first."""
-        fit, steps = self.frames.fit, self.items[index].steps
-        return max(steps - self.size(index), 0) if fit.crop == "tail" else 0
+        return self.frames.fit.kept(self.items[index].steps).start
 
     def collate_targets(self, targets: Sequence[np.ndarray]) -> Tensor:
         """bool [B, T, C]; at padding False."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
-from tqdm import tqdm
 
+from ..reading import show_progress
 from .features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite
 from .manifest import CLASSES, MANIFEST, read_manifest
 
@@ -69,16 +69,15 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     )
     outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
     with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
-        progress = tqdm(source.rows, initial=len(outcomes), unit=" sequences", delay=1, leave=False, disable=None)
-        for position in range(len(outcomes), len(source.rows)):
+        done, total = len(outcomes), len(source.rows)
+        left = show_progress(range(done, total), str(source.path), initial=done, total=total, unit=" sequences")
+        for position in left:
             array, outcome = _load(source, position, dtype)
             data.write(array.tobytes())
             data.flush()  # before the log says so
             log.write(f"{outcome.steps}\t{outcome.reason}\n")
             log.flush()
             outcomes.append(outcome)
-            progress.update()
-        progress.close()
     return _finish(source, folder, dtype, options, outcomes)
 
 
@@ -173,7 +172,7 @@ def compute_statistics(folder: Path, split: str) -> Statistics:
     store = FeatureStore(folder, items)
     count, mean, squares = 0, np.zeros(store.width), np.zeros(store.width)
     chosen = [position for position, item in enumerate(items) if item.split == split]
-    for position in tqdm(chosen, desc="mean and deviation", unit=" sequences", delay=1, leave=False, disable=None):
+    for position in show_progress(chosen, "mean and deviation", unit=" sequences"):
         array = store.view(position).astype(np.float64)
         difference = array.mean(0) - mean
         squares += ((array - array.mean(0)) ** 2).sum(0) + difference**2 * (count * len(array) / (count + len(array)))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from ..ops.scan import check_threshold
+from ..ops.scan import OPTIONS, check_engine, check_threshold
 from .arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
@@ -157,6 +157,10 @@ class SkipRNNBase(nn.Module):
         """Multiply-accumulates of one update, by the paper's count: G H (input + H) per layer, no biases or gate."""
         widths = [self.input_size] + [self.hidden_size] * (self.num_layers - 1)
         return sum(CELLS[self.cell].num_gates * self.hidden_size * (width + self.hidden_size) for width in widths)
+
+    def check_engine(self) -> None:
+        """Raise the ValueError of a training step at once, if the engine lacks what this module needs there."""
+        check_engine(self.engine, [name for name in OPTIONS if getattr(self, name)])
 
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from: its first step always updates."""

@@ -150,12 +150,9 @@ _announced = set()
 
 def _choose_engine(name: str, options: Collection[str], x: Tensor) -> Engine:
     """The engine of that name, or the best that can do all of ``options`` and take ``x``."""
+    check_engine(name, options)
     if name != "auto":
-        engine = _choose(ENGINES, "engine", name, "auto")
-        for option in options:
-            if option not in engine.options:
-                able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
-                raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
+        engine = ENGINES[name]
         reason = engine.refuse(x)
         if reason is not None:
             others = ", ".join(sorted(each for each, other in ENGINES.items() if other.refuse(x) is None))
@@ -173,6 +170,17 @@ def _choose_engine(name: str, options: Collection[str], x: Tensor) -> Engine:
         _announced.add((name, refused))
         logger.info(f"engine auto: chose {name}{refused}")
     return engine
+
+
+def check_engine(name: str, options: Collection[str]) -> None:
+    """Raise ValueError unless the engine, ``auto`` too, is there and can do these of ``OPTIONS``."""
+    if name == "auto":
+        return
+    engine = _choose(ENGINES, "engine", name, "auto")
+    for option in options:
+        if option not in engine.options:
+            able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
+            raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
 
 
 def _choose(table: dict, argument: str, name: str, *others: str):

@@ -1,5 +1,6 @@
 """Find what happens in sequences of features, and when: several labels at each step (Charades)."""
 
+import logging
 import math
 from dataclasses import dataclass, field
 from typing import Sequence, Tuple
@@ -7,8 +8,11 @@ from typing import Sequence, Tuple
 from fairseq.tasks import register_task
 
 from ..data.localization import LocalizationDataset
+from ..data.manifest import MANIFEST
 from .features import FeatureTask, FeatureTaskConfig
 from .sequence import check_positive
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -37,9 +41,13 @@ class FeatureLocalizationTask(FeatureTask):
         check_positive({"--eval-points": cfg.eval_points})
         if not 0 < cfg.frame_rate < math.inf:
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
+        self.frame_rate = cfg.frame_rate
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
-        """Raises ValueError if ``--frame-rate`` can't be that of the sequences."""
+        """Warns if nothing is to be found in a held-out split.
+
+        Raises ValueError if ``--frame-rate`` can't be that of the sequences.
+        """
         items = [self.items[position] for position in positions]
         rate = sum(item.steps for item in items) / sum(item.duration for item in items)
         if not 0.5 < rate / self.cfg.frame_rate < 2:
@@ -47,7 +55,7 @@ class FeatureLocalizationTask(FeatureTask):
                 f"--frame-rate: expected about {rate:.3g}, as many steps as the sequences have in a second, "
                 f"got {self.cfg.frame_rate:g}"
             )
-        return LocalizationDataset(
+        dataset = LocalizationDataset(
             self.store,
             self.frames,
             positions,
@@ -57,3 +65,9 @@ class FeatureLocalizationTask(FeatureTask):
             frame_rate=self.cfg.frame_rate,
             eval_points=self.cfg.eval_points,
         )
+        if fixed and not dataset.has_positives():
+            logger.warning(
+                f"{self.folder / MANIFEST}: no annotation of split {items[0].split!r} is there at any of the "
+                "--eval-points: its mAP is not a number, and can't tell which checkpoint is best"
+            )
+        return dataset

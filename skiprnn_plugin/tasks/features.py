@@ -54,7 +54,8 @@ class FeatureTaskConfig(SequenceTaskConfig):
 class FeatureTask(SequenceTask):
     """A subclass names the ``columns`` of the manifest that it needs, and makes the datasets.
 
-    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, where both are there.
+    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, where both are there;
+    and ``prepare.json`` to read videos.
 
     Attributes:
         class_names: the lines of ``classes.txt``, or the sorted labels of the split train.

@@ -15,6 +15,8 @@ from torch import nn
 
 from .. import metrics
 from .._fairseq_patches import check_processes, forget_previous_run
+from ..models.skip_rnn import as_option_errors
+from ..modules.skip_rnn import SkipRNNBase
 from .options import check_training_options
 from .stopping import StopsInOrder
 
@@ -48,7 +50,8 @@ class SequenceTask(StopsInOrder, FairseqTask):
     ``net_input``, ``x`` [B, T, input_size]; ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random
     skipping is to repeat. For ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one
     logit for each), ``"labels"`` (likewise, where any number of them may apply at once) or ``"numbers"``; perhaps
-    ``class_names``; and :meth:`encode`. Where ``x`` holds words, int64 [B, T], it overrides :meth:`build_embedding`.
+    ``class_names``; ``frame_rate``, steps in a second, if they are steps in time; and :meth:`encode`. Where ``x`` holds
+    words, int64 [B, T], it overrides :meth:`build_embedding`.
     """
 
     input_size: int
@@ -57,6 +60,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
     encoder_flops = 0
     predicts: Optional[str] = None
     class_names: Optional[Sequence[str]] = None
+    frame_rate: Optional[float] = None
     source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
@@ -118,10 +122,17 @@ class SequenceTask(StopsInOrder, FairseqTask):
         return kept
 
     def build_model(self, cfg, from_checkpoint=False):
+        """Raises ValueError if a named engine can't train the model; a trained one it may well run."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
-        return super().build_model(cfg, from_checkpoint)
+        model = super().build_model(cfg, from_checkpoint)
+        if not from_checkpoint:
+            with as_option_errors({"engine"}):
+                for module in model.modules():
+                    if isinstance(module, SkipRNNBase):
+                        module.check_engine()
+        return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
@@ -136,13 +147,18 @@ class SequenceTask(StopsInOrder, FairseqTask):
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.
 
+        Where the metric that chooses the best checkpoint is nan, it is logged as the worst there is, an infinity.
+
         Raises ValueError if ``--best-checkpoint-metric`` is none of what was logged.
         """
         metrics.forget_points()
-        best = self.cfg._get_root().checkpoint.best_checkpoint_metric
+        checkpoint = self.cfg._get_root().checkpoint
+        best = checkpoint.best_checkpoint_metric
         if best not in stats:
             known = ", ".join(sorted(name for name in stats if name != "num_updates" and not name.startswith("best_")))
             raise ValueError(f"--best-checkpoint-metric: expected one of {known}, got {best!r}")
+        if math.isnan(stats[best]):  # fairseq would save no best checkpoint, or forget which was the best
+            stats[best] = -math.inf if checkpoint.maximize_best_checkpoint_metric else math.inf
         if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
             logger.info(
                 f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "

@@ -9,6 +9,7 @@ import pytest
 
 from ..command_line import train
 from ..tiny_ucf101 import CornerEncoder
+from ..tiny_video_runs import make_video_runs
 
 
 @dataclass
@@ -52,6 +53,13 @@ def tiny_frequency(tmp_path_factory) -> Dict[str, TinyRun]:
         name: _train(tmp_path_factory.mktemp(name), (*options, period), task="frequency_discrimination")
         for name, period in periods.items()
     }
+
+
+@pytest.fixture(scope="session")
+def video_runs(resnet50_weights, tmp_path_factory):
+    """See :func:`make_video_runs`."""
+    pytest.importorskip("av")
+    return make_video_runs(tmp_path_factory.mktemp("videos"), resnet50_weights)
 
 
 def _train(save_dir, options, task="adding"):

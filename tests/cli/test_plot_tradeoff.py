@@ -102,7 +102,7 @@ def test_a_sweep_and_its_baselines(plot, log, tmp_path):
     assert rows == [
         ["model", "update_fraction", "mse", "runs"],
         ["---"] * 4,
-        ["Skip GRU, λ=0", "0.85", "0.002", "2"],
+        ["Skip GRU, λ=0", "0.85 ± 0.071", "0.002 ± 0.0014", "2"],
         ["Skip GRU, λ=1e-4", "0.5", "0.01", "1"],
         ["GRU, every sample", "1", "0.0001", "1"],
         ["GRU, random skips, p=0.4", "0.6", "0.1", "1"],

@@ -5,14 +5,16 @@ import json
 import random
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from skiprnn_plugin.cli.command import UserError
-from skiprnn_plugin.cli.inputs import read_inputs
-from skiprnn_plugin.cli.predict import as_json, as_row, main
+from skiprnn_plugin.cli.inputs import Input, read_inputs
+from skiprnn_plugin.cli.outcomes import as_json, as_rows
+from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.hub import Prediction, from_pretrained
 
 from ..command_line import ROOT, run
@@ -77,6 +79,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
     (tmp_path / "broken.png").write_bytes((tmp_path / "image.png").read_bytes()[:40])
+    (tmp_path / "film.mp4").write_bytes(b"")
     (tmp_path / "folder.npy").mkdir()
     return tmp_path
 
@@ -148,8 +151,10 @@ def test_json(prints, checkpoints):
 def test_several_numbers_and_two_directions():
     used = np.array([[1, 0, 1], [1, 0, 0]], dtype=bool)
     prediction = Prediction(np.array([0.5, -2e6], dtype=np.float32), None, used, 0.25)
-    assert as_row("x.npy", prediction) == ["0.5 -2e+06", "3", "6", "250.000", "x.npy"]
-    assert as_json(None, "x.npy", prediction) == {
+    hub = SimpleNamespace(task=SimpleNamespace(predicts="numbers", per_step=False))
+    read = Input("x.npy", np.zeros((3, 2)), range(3))
+    assert as_rows(hub, read, prediction, 0.5) == [["0.5 -2e+06", "3", "6", "250.000", "x.npy"]]
+    assert as_json(hub, read, prediction, 0.5) == {
         "input": "x.npy", "prediction": [0.5, -2e6], "used": [[0, 2], [0]], "steps": 6, "ms": 250.0
     }  # fmt: skip
 
@@ -161,6 +166,9 @@ def test_several_numbers_and_two_directions():
         ("adding", ["folder.npy"], "folder.npy: no such file"),
         ("adding", [], "expected an INPUT or --text, got none"),
         ("adding", ["pair.npy", "--batch-size", 0], "--batch-size: expected at least 1, got 0"),
+        ("adding", ["pair.npy", "--threshold", 0.0], "--threshold: expected a number above 0 and at most 1, got 0.0"),
+        ("adding", ["pair.npy", "--threshold", "nan"], "--threshold: expected a number above 0 and at most 1, got nan"),
+        ("adding", ["pair.npy", "--threshold", 1], "--threshold: expected a model that predicts .* step, got adding"),
         ("adding", ["pair.npy", "--set", "engine"], "--set engine: expected NAME=VALUE"),
         ("adding", ["pair.npy", "--set", "engine=[1"], "--set engine=[1: can't be read (.*)"),
         ("adding", ["pair.npy", "--set", "engin=native"], "engin: none of the checkpoint's options, .*"),
@@ -169,6 +177,8 @@ def test_several_numbers_and_two_directions():
         ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
         ("adding", ["-"], "-: expected a model that reads words, got one of task adding"),
         ("adding", ["text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv or .png"),
+        ("adding", ["film.mp4"], "film.mp4: the model reads numbers, expected a file .npy or .csv or .png"),
+        ("words", ["film.mp4"], "film.mp4: the model reads words, expected a file .txt or .npy"),
         ("words", ["image.png"], "image.png: the model reads words, expected a file .txt or .npy"),
         ("adding", ["wide.npy"], "wide.npy: expected shape [T, 2], got (4, 3)"),
         ("adding", ["deep.npy"], "deep.npy: expected shape [T, 2], got (1, 2, 12, 2)"),

@@ -12,8 +12,9 @@ import pytest
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data import charades
 from skiprnn_plugin.data.features import FeatureStore
-from skiprnn_plugin.data.manifest import read_manifest
+from skiprnn_plugin.data.manifest import read_classes, read_manifest
 
+from .. import made_up_charades
 from ..command_line import ROOT, run
 from ..tiny_charades import VIDEOS, frames, write_charades
 
@@ -40,7 +41,8 @@ def contents(folder):
 
 
 def test_what_it_writes(prints, tmp_path, source):
-    (source / "rgb/AAAA1/readme.txt").write_text("of no frame")
+    for name in ("readme.txt", ".DS_Store", "._AAAA1-000001.txt"):
+        (source / "rgb/AAAA1" / name).write_text("of no frame")
     output = prints(main, *arguments(source, tmp_path / "dest"))
     assert output == (f"{tmp_path}/dest: train 3 sequences (10 steps), valid 2 sequences (6 steps); 4,096 features\n")
     items = read_manifest(tmp_path / "dest", ("annotations", "duration"))
@@ -53,6 +55,16 @@ def test_what_it_writes(prints, tmp_path, source):
     assert (tmp_path / "dest/classes.txt").read_text() == "c000\nc001\nc002\n"
     with np.load(tmp_path / "dest/statistics.npz") as statistics:
         np.testing.assert_allclose(statistics["mean"], store.joint[:10].mean(0), rtol=1e-5)
+
+
+def test_made_up_videos(prints, tmp_path):
+    made_up_charades.main(tmp_path / "made", 2)
+    prints(main, *arguments(tmp_path / "made", tmp_path / "dest"))
+    items = read_manifest(tmp_path / "dest", ("annotations", "duration"))
+    assert [(item.split, item.steps) for item in items] == [
+        (split, int(6 * item.duration)) for split, item in zip(("train", "valid"), items)
+    ]
+    assert len(read_classes(tmp_path / "dest")) == 157
 
 
 def first_frame(source, video, number=1):

@@ -36,7 +36,7 @@ def other_file_of_torch(folder, run):
 
 
 def several_logs(folder, run):
-    for name in ("a.log", "b.log"):
+    for name in ("a.log", "b.log", "._a.log"):
         (folder / name).write_text("")
     return folder
 
@@ -57,7 +57,7 @@ BROKEN = {
     "report of another split": (lambda folder, run: with_json(folder, TEST_SPLIT), "on split 'valid', got 'test'"),
     "absent": (lambda folder, run: folder / "nothing", "no such file"),
     "empty folder": (lambda folder, run: folder, "no checkpoint_last.pt and no log"),
-    "several logs": (several_logs, "a.log, b.log"),
+    "several logs": (several_logs, "several logs (a.log, b.log)"),
     "truncated checkpoint": (truncated, "can't be loaded"),
     "empty checkpoint": (lambda folder, run: with_checkpoint(folder, b""), "can't be loaded"),
     "text as a checkpoint": (lambda folder, run: with_checkpoint(folder, b"hello"), "can't be loaded"),

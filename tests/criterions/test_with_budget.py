@@ -104,6 +104,13 @@ def test_lambda_does_not_depend_on_the_sample_size(size, budget):
     assert 0 < logged["increment"] < 1
 
 
+def test_the_encoders_flops_count_for_each_update():
+    model, criterion = Tagger(), build()
+    criterion.task.encoder_flops = 1000.0
+    logged = log_values(criterion, [[criterion(model, sample())[2]]])
+    assert logged["updates"] < 6 and logged["flops"] == pytest.approx((3 * 5 * 8 + 1000) * logged["updates"])
+
+
 def test_without_reduction_the_sum_is_the_same():
     model, criterion = Tagger(), build(cost_per_sample=0.25)
     each = criterion(model, sample(), reduce=False)[0]

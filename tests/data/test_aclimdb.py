@@ -8,13 +8,13 @@ import pytest
 
 from skiprnn_plugin.data.aclimdb import read_aclimdb
 
-from ..tiny_imdb import FILES, OTHER_FILES, TEXTS, member, tar, write_archive, write_folder
+from ..tiny_imdb import FILES, HIDDEN_FILES, OTHER_FILES, TEXTS, member, tar, write_archive, write_folder
 
 REVIEW = "train/pos/9_10.txt"
 
 
 def test_folder_and_archive_in_any_order(tmp_path):
-    files = {**OTHER_FILES, **FILES}
+    files = {**OTHER_FILES, **HIDDEN_FILES, **FILES}
     backwards = dict(reversed(files.items()))
     reviews = read_aclimdb(write_folder(tmp_path / "folder", files))
     for split in ("train", "test"):

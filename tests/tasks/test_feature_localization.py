@@ -146,8 +146,9 @@ def test_other_programs(data, tmp_path):
     np.testing.assert_allclose(list(item["probabilities"].values()), together[0].T, atol=1e-6)
     best = CLASSES[together[0].max(0).argmax()]
     assert item["label"] == best and item["steps"] == 2 * len(arrays[0])
-    row = command_line.run(*command, cwd=command_line.ROOT).stdout.splitlines()[1].split("\t")
-    assert row[:2] == [best, f"{together[0].max():.4f}"]
+    _, *rows = command_line.run(*command, cwd=command_line.ROOT).stdout.splitlines()
+    assert [best, f"{together[0].max():.4f}"] in [row.split("\t")[:2] for row in rows]
+    assert len(rows) == len(item["spans"])
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,23 @@ def test_other_programs(data, tmp_path):
 def test_bad_options(data, options, message):
     with pytest.raises(ValueError, match=message):
         make_task(data, **options)
+
+
+@pytest.mark.parametrize("how, expected", [("--maximize-best-checkpoint-metric", -np.inf), ("--reset-meters", np.inf)])
+def test_a_split_without_positives(data, tmp_path, caplog, how, expected):
+    """A run to see whether all works, on a few videos, says so, goes on and saves its last checkpoint as the best."""
+    folder = shutil.copytree(data, tmp_path / "data")
+    lines = (folder / "manifest.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines]
+    rows = [[*row[:3], "" if row[2] == "valid" else row[3], row[4]] for row in rows]
+    (folder / "manifest.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    options = ("--max-update", 12, "--best-checkpoint-metric", "mAP", how)
+    stats = train(folder, tmp_path / "run", *options)["valid"]
+    assert [(line["valid_mAP"], line["valid_mAP_classes"]) for line in stats] == 2 * [(expected, 0)]
+    message = f"{folder}/manifest.tsv: no annotation of split 'valid' is there at any of the --eval-points"
+    assert [record.message[: len(message)] for record in caplog.records].count(message) == 1
+    best, last = (torch.load(tmp_path / f"run/checkpoint_{name}.pt", weights_only=False) for name in ("best", "last"))
+    assert best["optimizer_history"][-1]["num_updates"] == last["optimizer_history"][-1]["num_updates"] == 12
 
 
 def test_another_frame_rate(data):

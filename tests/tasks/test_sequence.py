@@ -69,3 +69,11 @@ def test_its_batches_are_all_that_the_criterion_needs(task):
     loss, size, log = task.valid_step(sample, model, criterion)
     assert size == 7 and log["ntokens"] == log["steps"] == sample["net_input"]["lengths"].sum()
     assert loss.isfinite() and log["updates"] <= log["steps"]
+
+
+def test_an_engine_runs_trained_models_that_it_can_not_train(task):
+    config = OmegaConf.structured(SkipRNNConfig(_name="skip_rnn", zoneout=0.1, engine="indexed", hidden_size=4))
+    with pytest.raises(ValueError, match="^--engine: 'indexed' has no zoneout; expected auto or one of reference$"):
+        task.build_model(config)
+    model = task.build_model(config, from_checkpoint=True).eval()
+    assert model(torch.zeros(2, 5, 3)).prediction.shape == (2, 2)

@@ -1,0 +1,211 @@
+"""``python -m benchmarks.trained``: trained models on their own data, beside torch's GRU or LSTM of the same size.
+
+Where :mod:`benchmarks.run` sets the fraction of updates, here the gate has learned it, and everything that a user's
+model has takes part: embedding, head, loss, gradients, clipping and Adam.
+"""
+
+import argparse
+import copy
+import dataclasses
+import datetime
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from tqdm import tqdm
+
+from skiprnn_plugin.cli.checkpoint import Loaded, add_loading_arguments, load_checkpoint, prepare_loading
+from skiprnn_plugin.cli.command import UserError, as_table, run_command
+from skiprnn_plugin.cli.runs import RUN_HELP, describe, find_file, find_files, is_checkpoint
+
+from .machine import describe_machine, describe_versions, find_commit
+from .report import write_text
+from .timing import time_interleaved
+
+MODES = ("training", "inference", "one by one")
+PEERS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
+
+
+class TorchRecurrence(nn.Module):
+    """torch's module in the place of a Skip RNN: called alike, it updates at every step.
+
+    Sequences that differ in length are packed, or else read to the end of their padding, which computes more; but the
+    gradients of packed ones take torch a time that grows with the square of the length.
+    """
+
+    def __init__(self, cell: str, like: nn.Module, packed: bool):
+        super().__init__()
+        self.flops_per_update = like.flops_per_update
+        self.packed = packed
+        self.rnn = PEERS[cell](like.input_size, like.hidden_size, like.num_layers, batch_first=True)
+
+    def forward(self, x, lengths=None, schedule=None, noise=None, last_only=False):
+        batch, steps = x.shape[:2]
+        lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
+        updates = (torch.arange(steps) < lengths[:, None]).to(x)
+        if self.packed:
+            x = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        output, _ = self.rnn(x)
+        if self.packed:
+            output, _ = pad_packed_sequence(output, batch_first=True, total_length=steps)
+        return output[torch.arange(batch), lengths - 1] if last_only else output, None, updates
+
+
+class Timed(NamedTuple):
+    """What is timed: ``run`` is called again and again, ``refresh`` before each call."""
+
+    run: Callable[[], None]
+    refresh: Callable[[], None] = lambda: None
+
+
+def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
+    """The same model with torch's recurrence in the place of ours, not trained."""
+    if loaded.options["bidirectional"]:
+        raise UserError(f"{loaded.path}: expected a model of one direction, got one of two")
+    peers = {}
+    for name in peer_names(loaded):
+        model = copy.deepcopy(loaded.model)
+        model.rnn = TorchRecurrence(loaded.options["cell"], model.rnn, packed=name.endswith("packed"))
+        model.has_gate, model.skip_prob, model.draws_updates = False, None, False
+        peers[name] = dataclasses.replace(loaded, model=model)
+    return peers
+
+
+def peer_names(loaded: Loaded) -> List[str]:
+    name = f"torch.nn.{PEERS[loaded.options['cell']].__name__}"
+    return [name, f"{name}, packed"]
+
+
+def prepare(loaded: Loaded, mode: str, sequences: int) -> Timed:
+    """A pass over the split's first sequences: updates without any effect (learning rate 0), or predictions."""
+    dataset, size = loaded.dataset, 1 if mode == "one by one" else loaded.options["batch_size"]
+    chosen = range(min(sequences, len(dataset)))
+    batches = [dataset.collater([dataset[i] for i in chosen[start : start + size]]) for start in chosen[::size]]
+    model = copy.deepcopy(loaded.model).train(mode == "training")
+    if mode != "training":
+        return Timed(partial(_predict, model, batches))
+    criterion = loaded.task.build_criterion(loaded.cfg.criterion).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0)
+    return Timed(partial(_train, model, criterion, optimizer, batches))
+
+
+def _predict(model: nn.Module, batches: Sequence[Dict[str, Any]]) -> None:
+    with torch.inference_mode():
+        for batch in batches:
+            model(**batch["net_input"])
+
+
+def _train(model: nn.Module, criterion, optimizer, batches: Sequence[Dict[str, Any]]) -> None:
+    for batch in batches:
+        loss, size, _ = criterion(model, batch)
+        (loss / size).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def fraction_used(loaded: Loaded, sequences: int) -> float:
+    """Of the steps of the sequences that are timed."""
+    dataset = loaded.dataset
+    batch = dataset.collater([dataset[i] for i in range(min(sequences, len(dataset)))])
+    with torch.inference_mode():
+        output = loaded.model(**batch["net_input"])
+    return (output.updates.sum() / output.steps.sum()).item()
+
+
+def measure(models: Dict[str, Loaded], mode: str, sequences: int, seconds: float) -> List[Dict[str, Any]]:
+    """An entry for each model; ``times_torch`` is how many times as fast as torch's it is."""
+    count = min(sequences, *(len(loaded.dataset) for loaded in models.values()))
+    timed = {name: prepare(loaded, mode, count) for name, loaded in models.items()}
+    for each in timed.values():
+        each.run()  # warm
+    times = time_interleaved(timed, seconds, "cpu")
+    middle = {name: median(each) / count for name, each in times.items()}
+    return [
+        {
+            "mode": mode,
+            "model": name,
+            "fraction_used": fraction_used(loaded, count),
+            "sequences": count,
+            "runs": len(times[name]),
+            "seconds_per_sequence": middle[name],
+            "times_torch": min(middle[peer] for peer in peer_names(loaded)) / middle[name],
+        }
+        for name, loaded in models.items()
+    ]
+
+
+def as_markdown(report: Dict[str, Any]) -> str:
+    machine, versions = report["machine"], report["versions"]
+    entries = report["measurements"]
+    modes = list(dict.fromkeys(entry["mode"] for entry in entries))
+    lines: Dict[str, List[str]] = {}
+    for entry in entries:
+        line = lines.setdefault(entry["model"], [entry["model"], f"{entry['fraction_used']:.1%}"])
+        line.append(f"{1000 * entry['seconds_per_sequence']:.3g} ms, {entry['times_torch']:.2f}")
+    count = " or ".join(map(str, sorted({entry["sequences"] for entry in entries})))
+    return (
+        f"{report['task']}, split {report['split']}, {count} sequences; {machine['processor']}, {report['threads']} "
+        f"threads, torch {versions['torch']}; commit {report['commit'] or 'unknown'}, {report['date']}.\n"
+        "Time per sequence (median), and how many times as fast as the better of torch's that is.\n\n"
+        + as_table(["model", "used", *modes], list(lines.values()))
+        + "\n"
+    )
+
+
+def run(args: argparse.Namespace) -> str:
+    for name in ("sequences", "threads"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
+    torch.set_num_threads(args.threads)
+    overrides = prepare_loading(args)
+    models: Dict[str, Loaded] = {}
+    for file in find_files(args.runs, partial(find_file, checkpoint=args.checkpoint)):
+        if not is_checkpoint(file):
+            raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
+        loaded = load_checkpoint(file, args.split, overrides)
+        if peer_names(loaded)[0] not in models:
+            models.update(make_peers(loaded))
+        if models.setdefault(describe(loaded.options), loaded) is not loaded:
+            raise UserError(f"{file}: expected one run of each model, got two of {describe(loaded.options)}")
+    first = next(iter(models.values()))
+    report = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": find_commit(),
+        "machine": describe_machine("cpu"),
+        "versions": describe_versions("cpu"),
+        "task": first.cfg.task._name,
+        "split": first.split,
+        "threads": args.threads,
+        "batch_size": first.options["batch_size"],
+        "measurements": [],
+    }
+    for mode in tqdm(args.modes, unit="mode", file=sys.stderr):
+        report["measurements"] += measure(models, mode, args.sequences, args.seconds)
+    if args.output:
+        write_text(args.output, json.dumps(report, indent=1) + "\n")
+    return as_markdown(report)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.trained", description=__doc__.splitlines()[0])
+    parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    parser.add_argument("--split", help="whose sequences to read (default: the one that the task's table reports)")
+    parser.add_argument("--checkpoint", choices=("last", "best"), help="the one to take from a save-dir")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="what to time (default: all)")
+    parser.add_argument("--sequences", type=int, default=256, help="how many (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=20, help="for each mode (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--output", type=Path, help="a JSON file for all numbers")
+    add_loading_arguments(parser)
+    return run_command("benchmarks.trained", run, parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""``skiprnn-plot frames``: which frames of a video a model used."""
+
+import argparse
+import itertools
+import math
+from pathlib import Path
+from typing import Iterable, NamedTuple
+
+import numpy as np
+
+from .checkpoint import add_loading_arguments, load_hub, prepare_loading
+from .command import UserError
+from .figures import DPI, WIDTH, check_output, new_figure, save
+from .runs import find_checkpoint
+from .videos import VideoReader, add_weights_argument, is_video, open_videos
+
+HELP = "draw a video's frames and which of them a model used"
+PER_ROW = 25
+MOST_FRAMES = 2500  # more make a picture that few programs open
+SIDE = 96  # pixels of a frame's longer side
+MARGIN, BORDER = 3, 5  # pixels of white and of red, where a frame was used, around it
+RED = (0.84, 0.15, 0.16)
+
+
+class Sheet(NamedTuple):
+    """What is drawn of a video.
+
+    Attributes:
+        frames: N of them, small, in their order, RGB, uint8 [N, h, w, 3].
+        used: where the model updated its state (in either direction), bool [N].
+        times: when each is shown, in seconds, [N].
+        title: above them.
+    """
+
+    frames: np.ndarray
+    used: np.ndarray
+    times: np.ndarray
+    title: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint (*.pt), or a save-dir for its last one")
+    parser.add_argument("video", metavar="VIDEO", help="a video, for a model whose data skiprnn-prepare video made")
+    parser.add_argument("--output", type=Path, default=Path("frames.png"), help="default: %(default)s")
+    parser.add_argument(
+        "--num-frames",
+        type=int,
+        default=250,
+        metavar="N",
+        help="how many to draw, the first ones of those that the model reads (default: %(default)s)",
+    )
+    add_weights_argument(parser)
+    add_loading_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    from .inputs import check_inputs
+
+    check_output(args.output)
+    if not 1 <= args.num_frames <= MOST_FRAMES:
+        raise UserError(f"--num-frames: expected 1 to {MOST_FRAMES}, got {args.num_frames}")
+    if not is_video(args.video):
+        raise UserError(f"{args.video}: expected a video, such as .avi or .mp4")
+    hub = load_hub(find_checkpoint(args.checkpoint), prepare_loading(args))
+    check_inputs(hub, [args.video], [])
+    videos = open_videos(hub, [args.video], args.weights)
+    save(draw(make(hub, videos, args.video, args.num_frames)), args.output)
+
+
+def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
+    """Run the video through the model, and read those of its frames that are to be drawn once more.
+
+    They are drawn whole, where the encoder sees what is in their middle.
+    """
+    from .inputs import read_inputs
+
+    (read,) = read_inputs(hub, [path], [], videos)
+    try:
+        (prediction,) = hub.run([read.encoded])
+    except (ImportError, ValueError) as error:  # an engine that can't run here
+        raise UserError(str(error)) from error
+    used, count = np.atleast_2d(prediction.used).any(0), len(read.kept)
+    title = f"{Path(path).name}: {prediction.label} {prediction.values.max():.2f}"
+    title += f", used {used[:count].sum():,} of {count:,} frames"
+    if used.size > count:
+        title += f" (and {used[count:].sum():,} of {used.size - count:,} empty ones)"
+    if count > most:
+        title += f", the first {most:,} shown"
+    kept = read.kept[:most]
+    frames = shrink(itertools.islice(videos.frames(path), kept.start, kept.stop))
+    return Sheet(frames, used[: len(kept)], np.array(kept) / videos.frame_rate, title)
+
+
+def shrink(frames: Iterable[np.ndarray]) -> np.ndarray:
+    """Small ones of one size, that of the first with a longer side of ``SIDE`` pixels; uint8 [N, h, w, 3]."""
+    from PIL import Image
+
+    images = map(Image.fromarray, frames)
+    first = next(images)
+    scale = SIDE / max(first.size)
+    size = [max(round(scale * side), 1) for side in first.size]
+    return np.stack([np.asarray(image.resize(size)) for image in itertools.chain([first], images)])
+
+
+def draw(sheet: Sheet):
+    """A matplotlib figure with the frames in rows of ``PER_ROW``."""
+    from matplotlib.patches import Patch
+
+    mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
+    height, width, _ = mosaic.shape
+    # Finer than others, else frames would be too small to tell what they show
+    figure = new_figure(height=WIDTH * height / width + 0.7, dpi=2 * DPI)
+    panel = figure.subplots()
+    panel.imshow(mosaic)
+    panel.set_title(sheet.title, loc="left", fontsize=9)
+    panel.set_yticks(
+        (np.arange(len(starts)) + 0.5) * height / len(starts), [f"{round(time, 1):g} s" for time in starts]
+    )
+    panel.set_xticks([])
+    panel.tick_params(length=0, labelsize=8)
+    panel.spines[:].set_visible(False)
+    keys = [Patch(facecolor="none", edgecolor=RED, label="used"), Patch(color="0.8", label="skipped")]
+    figure.legend(handles=keys, loc="outside lower right", ncol=2, frameon=False, fontsize=8)
+    return figure
+
+
+def assemble(sheet: Sheet) -> np.ndarray:
+    """One picture of them all: used ones in a red frame, skipped ones grey and pale; RGB, uint8 [H, W, 3]."""
+    count, height, width, _ = sheet.frames.shape
+    rows, edge = math.ceil(count / PER_ROW), MARGIN + BORDER
+    cells = np.full((rows * PER_ROW, height + 2 * edge, width + 2 * edge, 3), 255, dtype=np.uint8)
+    for cell, frame, is_used in zip(cells, sheet.frames, sheet.used):
+        if is_used:
+            cell[MARGIN:-MARGIN, MARGIN:-MARGIN] = np.multiply(255, RED)
+        else:
+            frame = (255 + frame.mean(2, keepdims=True)) / 2
+        cell[edge:-edge, edge:-edge] = frame
+    table = cells.reshape(rows, PER_ROW, *cells.shape[1:])
+    return table.swapaxes(1, 2).reshape(rows * cells.shape[1], PER_ROW * cells.shape[2], 3)

@@ -1,0 +1,95 @@
+"""Videos as the input of models that read features of frames: encoded as their training data were."""
+
+import argparse
+import itertools
+from pathlib import Path
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
+
+import numpy as np
+
+from ..reading import show_progress
+from .command import UserError
+
+
+def add_weights_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="for videos: the weights that skiprnn-prepare video encoded the model's data with",
+    )
+
+
+def is_video(path: str) -> bool:
+    """Whether the file's name is a video's."""
+    from ..data.video import SUFFIXES
+
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+class VideoReader(NamedTuple):
+    """Reads videos for a model.
+
+    Attributes:
+        encoder: makes features of frames, a :class:`skiprnn_plugin.data.frame_encoder.FrameEncoder`.
+        frame_rate: frames in a second.
+        most: frames of a video that the model reads, from its beginning; None if it reads its end, or all.
+    """
+
+    encoder: Any
+    frame_rate: float
+    most: Optional[int]
+
+    def frames(self, path: str) -> Iterator[np.ndarray]:
+        """RGB, uint8 [H, W, 3], one after the other; :class:`UserError` if the video can't be read."""
+        from ..data.video import read_frames
+
+        try:
+            yield from itertools.islice(read_frames(Path(path), self.frame_rate), self.most)
+        except (ImportError, ValueError) as error:
+            raise UserError(str(error)) from error
+
+    def encode(self, path: str) -> np.ndarray:
+        """The features of its frames, float32 [T, D]; where that takes long, with a bar."""
+        return self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
+
+
+def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
+    """What reads the videos among the files, with the encoder that made the model's data; None if there are none.
+
+    Raises :class:`UserError` if that can't be had, or if one of the videos has no first frame.
+    """
+    videos = list(filter(is_video, files))
+    if not videos:
+        return None
+    reader = _open_reader(hub, weights)
+    for video in videos:
+        next(reader.frames(video))
+    return reader
+
+
+def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
+    from ..data.frame_encoder import FrameEncoder, read_encoding
+
+    if weights is None:
+        raise UserError(
+            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+        )
+    try:
+        made = read_encoding(hub.task.folder)
+        if hub.task.input_size != FrameEncoder.width:
+            raise ValueError(
+                f"videos have {FrameEncoder.width:,} features in a frame, the model reads {hub.task.input_size:,}"
+            )
+        encoder = FrameEncoder(weights)
+    except (ImportError, ValueError) as error:
+        raise UserError(str(error)) from error
+    _check_weights(made.encoder, encoder.description)
+    fit = hub.task.frames.fit
+    return VideoReader(encoder, made.frame_rate, fit.length if fit.crop == "head" else None)
+
+
+def _check_weights(made: Dict[str, Any], given: Dict[str, Any]) -> None:
+    if given["weights_crc32"] != made["weights_crc32"]:
+        expected, got = (f"{each['weights']} (crc32 {each['weights_crc32']})" for each in (made, given))
+        raise UserError(f"--weights: expected those that the model's data were made with, {expected}, got {got}")

@@ -1,0 +1,164 @@
+"""``skiprnn-plot classes``: its numbers, the figure, the table that it prints, and what can't be drawn."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from skiprnn_plugin.cli import plot_classes
+from skiprnn_plugin.cli.checkpoint import evaluate, load_checkpoint
+from skiprnn_plugin.cli.plot import main
+from skiprnn_plugin.cli.plot_classes import PRECISION, Classes, draw, measure
+from skiprnn_plugin.hub import from_pretrained
+
+from ..command_line import train
+from ..test_average_precision import CHARADES, find_targets, golden_scores, golden_videos, read_videos
+from ..tiny_features import sequences, write_features
+from ..tiny_localization import CLASSES, write_localization
+
+
+@pytest.fixture(scope="module")
+def localization(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("localization")
+    data = write_localization(folder / "data")
+    train(folder / "run", "--data-dir", data, "--max-update", 3, "--lr", 0.03, task="feature_localization")
+    return folder / "run"
+
+
+def bars(figure):
+    """Widths of the bars by the names beside them, from top to bottom and left to right."""
+    found = {}
+    for axes in figure.axes:
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        found.update(zip(names, (bar.get_width() for bar in axes.patches), strict=True))
+    return found
+
+
+def cells(printed):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines()]
+
+
+def test_what_validation_logs(prints, localization, tmp_path, figures):
+    printed = cells(prints(main, "classes", localization, "--output", tmp_path / "classes.png"))
+    expected = evaluate(load_checkpoint(localization / "checkpoint_last.pt", "valid", {})).metrics
+    (figure,), values = figures, bars(figures[0])
+    assert sorted(values) == CLASSES[:2]  # the third is in the split train alone
+    assert list(values.values()) == sorted(values.values(), reverse=True)
+    assert np.mean(list(values.values())) == pytest.approx(expected["mAP"], abs=1e-12)
+    assert figure.get_suptitle() == (
+        "feature_localization, split valid, Skip GRU, λ=1e-5\n"
+        f"mAP {expected['mAP']:.4g}, 2 of 3 classes; no point has the others"
+    )
+    assert printed[0] == ["class", "average precision", "chance", "points"]
+    assert [[row[0], row[1]] for row in printed[2:]] == [[name, f"{value:.4f}"] for name, value in values.items()]
+    positives = [int(row[3]) for row in printed[2:]]
+    assert [row[2] for row in printed[2:]] == [f"{count / 90:.4f}" for count in positives]  # 9 videos, 10 points each
+    assert [text.get_text() for text in figure.axes[0].texts] == [str(count) for count in positives]
+    assert (tmp_path / "classes.png").stat().st_size > 5000
+
+
+def measure_scores(monkeypatch, scores, targets):
+    """What is measured of a model with these scores, [videos, points, classes]."""
+    batches = [
+        {"id": torch.arange(len(scores))[part], "points": {"steps": steps[part], "target": torch.tensor(targets[part])}}
+        for steps in [torch.arange(scores.shape[1]).expand(scores.shape[:2])]
+        for part in (slice(2, None), slice(0, 2))
+    ]
+    monkeypatch.setattr(plot_classes, "iterate_batches", lambda loaded: batches)
+    monkeypatch.setattr(
+        plot_classes,
+        "predict",
+        lambda loaded, sample: (SimpleNamespace(prediction=torch.tensor(scores)[sample["id"]]), None),
+    )
+    task = SimpleNamespace(predicts="labels", class_names=[f"c{number:03d}" for number in range(scores.shape[2])])
+    return measure(SimpleNamespace(task=task, path=Path("a.pt"), split="valid", options={}))
+
+
+def test_the_official_result_of_three_videos(monkeypatch):
+    golden = json.loads((CHARADES / "localization_golden_tiny.json").read_text())
+    targets = find_targets(read_videos(golden["csv"].splitlines()), 4, 4)
+    got = measure_scores(monkeypatch, np.reshape(golden["scores"], (3, 4, 4)), targets)
+    official = {f"c{number:03d}": ap for number, ap in enumerate(golden["ap_official_octave"]) if ap is not None}
+    assert bars(draw(got, "")) == pytest.approx(official, abs=1e-9)
+    assert got.overall == pytest.approx(golden["nanmean_official"], abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [25, 100])
+def test_the_official_result_of_157_classes(monkeypatch, count):
+    golden = json.loads((CHARADES / "localization_golden_157.json").read_text())[f"N{count}"]
+    videos = golden_videos()
+    scores = golden_scores(videos, count)
+    ranks = scores.reshape(-1, 157).argsort(0).argsort(0).reshape(scores.shape)  # float32 has them exactly
+    got = measure_scores(monkeypatch, ranks, find_targets(videos, count, 157))
+    assert (got.count, got.classes, got.positives.sum()) == (golden["rows"], 157, golden["positives"])
+    values = bars(draw(got, ""))
+    assert len(values) == golden["classes_with_positives"]
+    assert np.mean(list(values.values())) == pytest.approx(golden["mAP_over_those"], abs=1e-9)
+    assert got.overall == pytest.approx(golden["mAP_over_those"], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scores, targets, message",
+    [
+        (np.zeros((3, 2, 2)), np.zeros((3, 2, 2), bool), "a.pt: no point of split valid has any of the 2 classes"),
+        (np.full((3, 2, 2), np.nan), np.ones((3, 2, 2), bool), "a.pt: expected a model that predicts numbers, got nan"),
+    ],
+    ids=["no-positives", "nan"],
+)
+def test_nothing_to_draw(monkeypatch, scores, targets, message):
+    with pytest.raises(plot_classes.UserError, match=message):
+        measure_scores(monkeypatch, scores, targets)
+
+
+def test_accuracy_in_each_class(prints, tmp_path, figures):
+    data = write_features(tmp_path / "data")
+    options = ("--max-update", 12, "--lr", 0.03, "--batch-size", 8)
+    train(tmp_path / "run", "--data-dir", data, *options, task="feature_classification")
+    printed = cells(prints(main, "classes", tmp_path / "run", "--output", tmp_path / "classes.svg"))
+    valid = [(label, array) for _, split, label, array in sequences() if split == "valid"]
+    labels, arrays = zip(*valid)
+    predicted = from_pretrained(tmp_path / "run", "checkpoint_last.pt").predict(list(arrays)).argmax(1)
+    correct = np.array([["down", "up"][number] == label for number, label in zip(predicted, labels)])
+    expected = {name: correct[np.array(labels) == name].mean() for name in ("down", "up")}
+    assert bars(figures[0]) == pytest.approx(expected, abs=1e-12)
+    assert figures[0].get_suptitle().endswith(f"\naccuracy {correct.mean():.4g}, 2 of 2 classes")
+    rows = {name: (accuracy, chance, count) for name, accuracy, chance, count in printed[2:]}
+    assert printed[0] == ["class", "accuracy", "chance", "sequences"]
+    assert rows == {name: (f"{expected[name]:.4f}", f"{n / 7:.4f}", str(n)) for name, n in (("down", 4), ("up", 3))}
+
+
+@pytest.mark.parametrize("size, columns", [(1, 1), (5, 1), (101, 2), (157, 3), (400, 3)])
+def test_nothing_hides_anything(size, columns):
+    values = np.linspace(1, 0.01, size)
+    names = [f"c{number:03d} Putting some clothes, or a blanket, somewhere else" for number in range(size)]
+    classes = Classes(PRECISION, names, values, np.full(size, 186_299), size, 186_300, 0.5)
+    figure = draw(classes, "title")
+    figure.draw_without_rendering()
+    assert len(figure.axes) == columns and len(bars(figure)) == size
+    right = 0
+    for axes in figure.axes:
+        labels = [label.get_window_extent() for label in axes.get_yticklabels()]
+        assert all(upper.y0 > lower.y1 - 0.5 for upper, lower in zip(labels, labels[1:]))
+        assert min(label.x0 for label in labels) >= right
+        right = axes.get_window_extent().x1
+        assert all(text.get_window_extent().x1 <= right + 0.5 for text in axes.texts)
+    widest = figure.axes[0].patches[0].get_window_extent()
+    assert widest.x1 < figure.axes[0].texts[0].get_window_extent().x0
+    assert figure.legends[0].get_window_extent().y1 <= figure.axes[0].get_tightbbox().y0
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ([], "checkpoint_last.pt: expected a model that predicts labels, or the class of a sequence, got one of task"),
+        (["--split", "train"], "--split train: expected a held-out split"),
+        (["--output", "classes.html"], "--output classes.html: expected a name that ends in .png or .pdf or .svg"),
+    ],
+)
+def test_names_what_is_wrong(fails, tiny, tmp_path, options, named):
+    output = ["--output", tmp_path / "classes.png"]
+    assert named in fails(main, "classes", tiny["seed1"].save_dir, *output, *options)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,121 @@
+"""``skiprnn-predict`` on videos: as on their features that ``skiprnn-prepare video`` makes, and what it refuses."""
+
+import json
+import re
+import shutil
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from skiprnn_plugin.cli.predict import main
+from skiprnn_plugin.cli.videos import VideoReader
+
+from ..command_line import ROOT, run, train
+from ..frozen.make import FOLDER
+from ..tiny_features import WIDTH, write_features
+from ..tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
+from ..tiny_videos import image, write_video
+
+pytest.importorskip("av")
+CALL = (
+    "import tests.torchvision_beside_cpu_torch, skiprnn_plugin.cli.predict as predict; raise SystemExit(predict.main())"
+)
+
+
+def check_same(items, names):
+    """The first half are of videos, the second of their features."""
+    assert [item["input"] for item in items] == list(map(str, names))
+    for video, features in zip(items[: len(VIDEOS)], items[len(VIDEOS) :]):
+        for name in ("label", "used", "steps"):
+            assert video[name] == features[name]
+        for label, values in features["probabilities"].items():
+            np.testing.assert_allclose(video["probabilities"][label], values, atol=1e-5)
+    assert len({str(item["used"]) for item in items}) > 1
+
+
+def test_command(video_runs):
+    """Videos shorter and longer than the model reads, as the user of a shell names them."""
+    names = [*video_runs.videos, *video_runs.features]
+    options = ("--weights", video_runs.weights, "--json")
+    process = run(sys.executable, "-c", CALL, video_runs.classification, *names, *options, cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    check_same(json.loads(process.stdout), names)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
+    names = [*video_runs.videos, *video_runs.features]
+    options = ("--weights", video_runs.weights, "--set", "crop=tail", "--threshold", 0.01, "--batch-size", batch_size)
+    items = json.loads(prints(main, video_runs.localization, *names, *options, "--json"))
+    check_same(items, names)
+    for item, steps in zip(items, [*VIDEOS.values()] * 2):
+        expected = [max(steps - LENGTH, 0) / FRAME_RATE, steps / FRAME_RATE]
+        assert [[span["start"], span["end"]] for span in item["spans"]] == [expected] * 2
+    _, *rows = [line.split("\t") for line in prints(main, video_runs.localization, *names, *options).splitlines()]
+    spans = [span for item in items for span in item["spans"]]
+    assert [row[:1] + row[2:4] for row in rows] == [
+        [span["label"], f"{span['start']:.3f}", f"{span['end']:.3f}"] for span in spans
+    ]
+
+
+@pytest.mark.parametrize("most, expected", [(3, 3), (None, 7)])
+def test_frames_that_are_cropped_need_no_encoding(tmp_path, most, expected):
+    encoder = SimpleNamespace(encode=list)
+    frames = VideoReader(encoder, 25.0, most).encode(str(write_video(tmp_path / "x.mp4", 7)))
+    np.testing.assert_array_equal(frames, [image(number) for number in range(expected)])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"),
+        (["--weights", "absent.pth"], "absent.pth: can't be read (No such file or directory)"),
+        (["--weights", "video.mp4"], "video.mp4: can't be read as torch's weights ("),
+        (
+            ["--weights", "other.pth"],
+            "--weights: expected those that the model's data were made with, resnet50.pth (crc32 {crc32}), got ",
+        ),
+        (["--weights", "{weights}", "absent.mp4"], "absent.mp4: no such file"),
+        (["--weights", "{weights}", "broken.mp4"], "broken.mp4: can't be read as a video ("),
+        (["--weights", "{weights}", "text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv "),
+        (
+            ["--weights", "{weights}", "--set", "data_dir=unknown"],
+            "unknown/prepare.json: expected frame_rate, ",
+        ),
+    ],
+    ids=["no weights", "absent", "no weights at all", "others", "no video", "broken", "kind", "data"],
+)
+def test_names_what_is_wrong(fails, video_runs, tmp_path, monkeypatch, options, message):
+    """Before anything is encoded."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder.encode", None)
+    write_video(tmp_path / "video.mp4", 2)
+    for name in ("broken.mp4", "text.txt"):
+        (tmp_path / name).write_text("no video\n")
+    if "other.pth" in options:
+        torch.save({**torch.load(video_runs.weights), "fc.bias": torch.ones(1000)}, "other.pth")
+    shutil.copytree(video_runs.data, "unknown")
+    (tmp_path / "unknown/prepare.json").write_text("{}")
+    options = [option.format(weights=video_runs.weights) for option in options]
+    printed = fails(main, video_runs.classification, "video.mp4", *options)
+    assert printed.startswith(f"skiprnn-predict: error: {message.format(crc32=video_runs.crc32)}")
+
+
+@pytest.mark.parametrize("library, message", [("av", "videos need PyAV: "), ("torchvision", "need.* the torchvision ")])
+def test_a_library_that_is_missing(fails, video_runs, monkeypatch, library, message):
+    monkeypatch.setitem(sys.modules, library, None)
+    printed = fails(main, video_runs.classification, video_runs.videos[0], "--weights", video_runs.weights)
+    assert re.match(f"skiprnn-predict: error: .*{message}.*pip install", printed)
+
+
+def test_models_that_read_other_features(fails, tmp_path):
+    data, video = write_features(tmp_path / "data"), write_video(tmp_path / "video.mp4", 2)
+    train(tmp_path / "run", "--data-dir", data, "--max-update", 1, task="feature_classification")
+    (data / "prepare.json").write_text('{"frame_rate": 25, "encoder": "x", "weights": "x.pth", "weights_crc32": 1}')
+    printed = fails(main, tmp_path / "run", video, "--weights", "x.pth")
+    assert f": error: videos have 2,048 features in a frame, the model reads {WIDTH}\n" in printed
+    printed = fails(main, FOLDER / "skip_gru.pt", video, "--weights", "x.pth")
+    assert printed.endswith("video.mp4: the model reads numbers, expected a file .npy or .csv or .png\n")

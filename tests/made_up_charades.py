@@ -1,0 +1,62 @@
+"""Made-up videos in the form in which Charades is handed out, of its size each, to try its recipe on.
+
+    python -m tests.made_up_charades FOLDER [VIDEOS]     # default 40; 3 MB each
+
+Half of them are for training. What happens in them can be learned: each of the 157 classes lights up features of its
+own in the frames that it is in.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from skiprnn_plugin.data.localization import labels_at
+from skiprnn_plugin.data.manifest import parse_annotations
+from skiprnn_plugin.reading import show_progress
+
+from .tiny_charades import write_charades
+
+NAMES = [f"c{number:03d}" for number in range(157)]
+FRAME_RATE = 6
+WIDTH = 4096
+
+
+def make_videos(count, seed=0):
+    """By split, of each video its name, actions, seconds and frames, as in ``tiny_charades.VIDEOS``."""
+    rng = np.random.default_rng(seed)
+    videos = {"train": [], "test": []}
+    for number in range(count):
+        seconds = round(rng.uniform(20, 37), 2)
+        actions = []
+        for label in rng.choice(NAMES, size=rng.integers(3, 11), replace=False):
+            start = rng.uniform(0, seconds - 5)
+            actions.append(f"{label} {start:.2f} {start + rng.uniform(5, 20):.2f}")
+        video = (f"V{number:04d}", ";".join(actions), f"{seconds:.2f}", int(FRAME_RATE * seconds))
+        videos["train" if number % 2 == 0 else "test"].append(video)
+    return videos
+
+
+def frame_maker(videos, seed=0):
+    """``write_charades``' ``make_frames`` for these videos."""
+    lit = np.random.default_rng(seed).random((len(NAMES), WIDTH)) < 0.01
+    classes = {name: number for number, name in enumerate(NAMES)}
+    actions = {name: each for listed in videos.values() for name, each, *_ in listed}
+
+    def make_frames(name, count):
+        rng = np.random.default_rng(list(name.encode()))
+        labels = labels_at(np.arange(count) / FRAME_RATE, parse_annotations(actions[name]), classes)
+        return np.maximum(rng.normal(-0.5, 1, (count, WIDTH)) + 2 * (labels @ lit), 0).round(6)
+
+    return make_frames
+
+
+def main(folder, count=40):
+    videos = make_videos(int(count))
+    listed = {split: show_progress(each, split, unit=" videos") for split, each in videos.items()}
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_charades(Path(folder), listed, "".join(f"{name} Of {name}\n" for name in NAMES), frame_maker(videos))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
