@@ -66,7 +66,7 @@ class FeatureLocalizationTask(FeatureTask):
         rate = sum(item.steps for item in items) / sum(item.duration for item in items)
         if not 0.5 < rate / self.cfg.frame_rate < 2:
             raise ValueError(
-                f"--frame-rate: expected about {rate:.3g}, as many steps as the sequences have in a second, "
+                f"--frame-rate: expected about {rate:.3g}, as many steps as {MANIFEST} has in a second, "
                 f"got {self.cfg.frame_rate:g}"
             )
         dataset = LocalizationDataset(
