@@ -11,6 +11,9 @@ from .logs import read_log
 from .runs import Run, collect_options, is_checkpoint, reported_split
 from .saved import read_saved
 
+# What :func:`load_hub` takes
+HUB_HELP = "a checkpoint (*.pt), or a save-dir for its checkpoint_best.pt, or else its checkpoint_last.pt"
+
 
 @dataclass
 class Loaded:

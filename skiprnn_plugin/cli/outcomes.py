@@ -15,6 +15,12 @@ def has_spans(hub: SkipRNNHub) -> bool:
     return hub.task.per_step and has_classes(hub)
 
 
+def find_likeliest(hub: SkipRNNHub, read: Input, prediction: Prediction) -> Tuple[str, float]:
+    """A class and its probability; of a model that predicts at every step, the highest at any that the input has."""
+    values = prediction.values[: len(read.kept)] if hub.task.per_step else prediction.values
+    return hub.class_names[values.argmax() % values.shape[-1]], float(values.max())
+
+
 def print_rows(
     hub: SkipRNNHub, predictions: Iterable[Tuple[Input, Prediction]], threshold: float, output: TextIO
 ) -> None:
@@ -34,24 +40,25 @@ def as_rows(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: flo
 
 
 def _as_outcomes(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> List[List[str]]:
-    values = prediction.values
     if not has_classes(hub):
-        return [[" ".join(f"{value:.6g}" for value in values.ravel())]]
+        return [[" ".join(f"{value:.6g}" for value in prediction.values.ravel())]]
+    label, probability = find_likeliest(hub, read, prediction)
     if not has_spans(hub):
-        return [[prediction.label, f"{values.max():.4f}"]]
+        return [[label, f"{probability:.4f}"]]
     time = "d" if hub.task.frame_rate is None else ".3f"
     rows = [
         [span["label"], f"{span['probability']:.4f}", format(span["start"], time), format(span["end"], time)]
         for span in as_timeline(hub, read, prediction, threshold)
     ]
-    return rows or [["-", f"{values[: len(read.kept)].max():.4f}", "-", "-"]]
+    return rows or [["-", f"{probability:.4f}", "-", "-"]]
 
 
 def as_json(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> Dict[str, Any]:
     """An item of the list; of a bidirectional model ``used`` is a list for each direction."""
     values, used = prediction.values, prediction.used
     if has_classes(hub):
-        outcome = {"label": prediction.label, "probabilities": dict(zip(hub.class_names, values.T.tolist()))}
+        label, _ = find_likeliest(hub, read, prediction)
+        outcome = {"label": label, "probabilities": dict(zip(hub.class_names, values.T.tolist()))}
     else:
         outcome = {"prediction": values.tolist()}
     if has_spans(hub):

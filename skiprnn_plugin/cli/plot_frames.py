@@ -8,10 +8,9 @@ from typing import Iterable, NamedTuple
 
 import numpy as np
 
-from .checkpoint import add_loading_arguments, load_hub, prepare_loading
+from .checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
 from .command import UserError
 from .figures import DPI, WIDTH, check_output, new_figure, save
-from .runs import find_checkpoint
 from .videos import VideoReader, add_weights_argument, is_video, open_videos
 
 HELP = "draw a video's frames and which of them a model used"
@@ -39,7 +38,7 @@ class Sheet(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint (*.pt), or a save-dir for its last one")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("video", metavar="VIDEO", help="a video, for a model whose data skiprnn-prepare video made")
     parser.add_argument("--output", type=Path, default=Path("frames.png"), help="default: %(default)s")
     parser.add_argument(
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--num-frames: expected 1 to {MOST_FRAMES}, got {args.num_frames}")
     if not is_video(args.video):
         raise UserError(f"{args.video}: expected a video, such as .avi or .mp4")
-    hub = load_hub(find_checkpoint(args.checkpoint), prepare_loading(args))
+    hub = load_hub(args.checkpoint, prepare_loading(args))
     check_inputs(hub, [args.video], [])
     videos = open_videos(hub, [args.video], args.weights)
     save(draw(make(hub, videos, args.video, args.num_frames)), args.output)
@@ -73,6 +72,7 @@ def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
     They are drawn whole, where the encoder sees what is in their middle.
     """
     from .inputs import read_inputs
+    from .outcomes import find_likeliest
 
     (read,) = read_inputs(hub, [path], [], videos)
     try:
@@ -80,8 +80,8 @@ def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
     except (ImportError, ValueError) as error:  # an engine that can't run here
         raise UserError(str(error)) from error
     used, count = np.atleast_2d(prediction.used).any(0), len(read.kept)
-    title = f"{Path(path).name}: {prediction.label} {prediction.values.max():.2f}"
-    title += f", used {used[:count].sum():,} of {count:,} frames"
+    label, probability = find_likeliest(hub, read, prediction)
+    title = f"{Path(path).name}: {label} {probability:.2f}, used {used[:count].sum():,} of {count:,} frames"
     if used.size > count:
         title += f" (and {used[count:].sum():,} of {used.size - count:,} empty ones)"
     if count > most:

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
 
 from ..reading import show_progress
-from .checkpoint import add_loading_arguments, load_hub, prepare_loading
+from .checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
 from .command import UserError, run_command
 from .videos import add_weights_argument, open_videos
 
@@ -34,11 +34,7 @@ that is one text, or - for standard input, a text on each line
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
-    parser.add_argument(
-        "checkpoint",
-        metavar="CHECKPOINT",
-        help="a checkpoint (*.pt), or a save-dir for its checkpoint_best.pt, or else its checkpoint_last.pt",
-    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help=INPUT_HELP)
     parser.add_argument("--text", action="append", default=[], help="a text; may be given several times")
     parser.add_argument(

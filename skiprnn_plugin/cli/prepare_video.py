@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ..data.frame_encoder import FrameEncoder
     from ..data.video import read_frames
+    from ..data.video_sources import check_readable
     from ..data.write_features import Source
     from ..reading import show_progress
 
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace) -> str:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
     try:
         videos, options = _read_source(args)
+        check_readable(videos, args.frame_rate)  # before hours of encoding the others
         encoder = FrameEncoder(args.weights, args.device, args.batch_size)
     except (ValueError, ImportError) as error:
         raise UserError(str(error)) from error
@@ -57,10 +59,7 @@ def run(args: argparse.Namespace) -> str:
 
     source = Source(args.source, videos.rows, encoder.width, videos.classes, load, passes_over=True)
     options = {"frame_rate": args.frame_rate, **encoder.description, **options, "missing": len(videos.missing)}
-    try:
-        summary = write_folder(source, args, options)
-    except ImportError as error:  # PyAV's
-        raise UserError(str(error)) from error
+    summary = write_folder(source, args, options)
     if videos.missing:
         summary += f"; {len(videos.missing):,} that are listed are not there, as {videos.missing[0]}"
     return summary

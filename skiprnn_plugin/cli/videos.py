@@ -33,11 +33,13 @@ class VideoReader(NamedTuple):
     Attributes:
         encoder: makes features of frames, a :class:`skiprnn_plugin.data.frame_encoder.FrameEncoder`.
         frame_rate: frames in a second.
+        dtype: of the numbers that the model was trained on.
         most: frames of a video that the model reads, from its beginning; None if it reads its end, or all.
     """
 
     encoder: Any
     frame_rate: float
+    dtype: np.dtype
     most: Optional[int]
 
     def frames(self, path: str) -> Iterator[np.ndarray]:
@@ -50,8 +52,14 @@ class VideoReader(NamedTuple):
             raise UserError(str(error)) from error
 
     def encode(self, path: str) -> np.ndarray:
-        """The features of its frames, float32 [T, D]; where that takes long, with a bar."""
-        return self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
+        """The features of its frames, [T, D], rounded as the model's data are; where that takes long, with a bar."""
+        from ..data.features import as_finite
+
+        features = self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
+        try:
+            return as_finite(features, self.dtype)
+        except ValueError as error:
+            raise UserError(f"{path}: {error}") from error
 
 
 def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
@@ -86,7 +94,7 @@ def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
         raise UserError(str(error)) from error
     _check_weights(made.encoder, encoder.description)
     fit = hub.task.frames.fit
-    return VideoReader(encoder, made.frame_rate, fit.length if fit.crop == "head" else None)
+    return VideoReader(encoder, made.frame_rate, made.dtype, fit.length if fit.crop == "head" else None)
 
 
 def _check_weights(made: Dict[str, Any], given: Dict[str, Any]) -> None:

@@ -120,10 +120,12 @@ class Encoding(NamedTuple):
 
     Attributes:
         frame_rate: frames in a second.
+        dtype: of the stored numbers.
         encoder: the :attr:`FrameEncoder.description`, with the keys ``encoder``, ``weights`` and ``weights_crc32``.
     """
 
     frame_rate: float
+    dtype: np.dtype
     encoder: Dict[str, Any]
 
 
@@ -135,9 +137,9 @@ def read_encoding(folder: Path) -> Encoding:
         encoder = {
             name: kind(record[name]) for name, kind in (("encoder", str), ("weights", str), ("weights_crc32", int))
         }
-        return Encoding(float(record["frame_rate"]), encoder)
+        return Encoding(float(record["frame_rate"]), np.dtype(str(record["dtype"])), encoder)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{path}: expected frame_rate, encoder, weights and weights_crc32, as skiprnn-prepare video writes them "
-            f"({first_sentence(error)})"
+            f"{path}: expected frame_rate, dtype, encoder, weights and weights_crc32, as skiprnn-prepare video writes "
+            f"them ({first_sentence(error)})"
         ) from error

@@ -15,6 +15,7 @@ SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".
 
 NEARBY = 8  # frames among which time stamps are put into order
 LONGEST = 600  # seconds that a frame is shown at most; more is a wrong time stamp
+FINEST = 10**6  # the largest denominator of a frame rate, which thus is 1 / FINEST at least
 LARGEST = 2**26  # pixels of a frame at most; more is a damaged file
 WHOLE = 0.95  # of the time that a file says that it lasts must be there
 
@@ -36,9 +37,9 @@ def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
     av = _import_av()
     try:
         with av.open(f"file:{path}", metadata_errors="replace", options={"max_pixels": str(LARGEST)}) as container:
-            yield from _sample(container, Fraction(frame_rate).limit_denominator(10**6))
+            yield from _sample(container, max(Fraction(frame_rate).limit_denominator(FINEST), Fraction(1, FINEST)))
     except (av.FFmpegError, ValueError) as error:
-        reason = first_sentence(error) if isinstance(error, av.FFmpegError) else error
+        reason = error.strerror if isinstance(error, av.FFmpegError) else error
         raise ValueError(f"{path}: can't be read as a video ({reason})") from error
 
 

@@ -2,10 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple, Set
 
+from ..reading import show_progress
 from .feature_sources import read_labelled
 from .manifest import MANIFEST, check_name, read_lines
+from .video import read_frames
 
 CLASS_NUMBERS = "classInd.txt"
 
@@ -120,3 +122,19 @@ def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
                 f"({', '.join(paths[:2])}, ...)"
             )
     return videos
+
+
+def check_readable(videos: Videos, frame_rate: float) -> None:
+    """Raise ValueError if a split has no video whose first frame can be read; ImportError if there is no PyAV."""
+    readable: Set[str] = set()
+    errors: Dict[str, ValueError] = {}  # the first of each split
+    for row, file in show_progress(list(zip(videos.rows, videos.files)), "first frames", unit=" videos"):
+        if row["split"] not in readable:
+            try:
+                next(read_frames(file, frame_rate))
+                readable.add(row["split"])
+            except ValueError as error:
+                errors.setdefault(row["split"], error)
+    for split, error in errors.items():
+        if split not in readable:
+            raise ValueError(f"expected videos of split {split!r}, none that is there can be read ({error})") from error

@@ -7,6 +7,7 @@ from typing import Sequence, Tuple
 
 from fairseq.tasks import register_task
 
+from ..data.frame_encoder import read_encoding
 from ..data.localization import LocalizationDataset
 from ..data.manifest import MANIFEST
 from .features import FeatureTask, FeatureTaskConfig
@@ -17,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class FeatureLocalizationConfig(FeatureTaskConfig):
-    frame_rate: float = field(default=6.0, metadata={"help": "steps in a second"})
+    frame_rate: float = field(default=6.0, metadata={"help": "steps in a second; as skiprnn-prepare video was told"})
     eval_points: int = field(
         default=100,
         metadata={
@@ -42,6 +43,19 @@ class FeatureLocalizationTask(FeatureTask):
         if not 0 < cfg.frame_rate < math.inf:
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
         self.frame_rate = cfg.frame_rate
+        self._check_frame_rate()
+
+    def _check_frame_rate(self) -> None:
+        """Raise ValueError if the sequences were made from videos at another rate."""
+        try:
+            made = read_encoding(self.folder)
+        except ValueError:  # they were not made from videos
+            return
+        if made.frame_rate != self.frame_rate:
+            raise ValueError(
+                f"--frame-rate: expected {made.frame_rate:.10g}, at which skiprnn-prepare video made {self.folder}, "
+                f"got {self.frame_rate:.10g}"
+            )
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
         """Warns if nothing is to be found in a held-out split.
@@ -52,7 +66,7 @@ class FeatureLocalizationTask(FeatureTask):
         rate = sum(item.steps for item in items) / sum(item.duration for item in items)
         if not 0.5 < rate / self.cfg.frame_rate < 2:
             raise ValueError(
-                f"--frame-rate: expected about {rate:.3g}, as many steps as the sequences have in a second, "
+                f"--frame-rate: expected about {rate:.3g}, as many steps as {MANIFEST} has in a second, "
                 f"got {self.cfg.frame_rate:g}"
             )
         dataset = LocalizationDataset(

@@ -67,7 +67,7 @@ def test_shows_the_models_own_updates(prints, video_runs, figures, tmp_path, ind
     prints(main, "frames", video_runs.classification, video_runs.videos[index], *options)
     assert imread(output).shape[1] == 1800
 
-    hub = from_pretrained(video_runs.classification, "checkpoint_last.pt", crop=crop)
+    hub = from_pretrained(video_runs.classification, crop=crop)
     (prediction,) = hub.run([hub.encode(np.load(video_runs.features[index]))])
     name, count = video_runs.videos[index].name, min([*VIDEOS.values()][index], LENGTH)
     used = prediction.used[:count]

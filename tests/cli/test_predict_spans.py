@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.inputs import Input
-from skiprnn_plugin.cli.outcomes import as_json, as_rows
+from skiprnn_plugin.cli.outcomes import as_json, as_rows, find_likeliest
 from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.cli.spans import Span, find_spans
 from skiprnn_plugin.hub import Prediction, from_pretrained
@@ -60,6 +60,11 @@ def test_none_is_there():
     """The highest probability, but of the steps that are not there."""
     read = Input("x.npy", None, range(3))
     assert as_rows(make_hub(2.0), read, PREDICTION, 0.8) == [["-", "0.7500", "-", "-", "2", "4", "2.000", "x.npy"]]
+
+
+@pytest.mark.parametrize("kept, expected", [(range(3), ("run", 0.75)), (range(4), ("walk", 0.875))])
+def test_the_likeliest_class_is_not_that_of_steps_that_fill_up(kept, expected):
+    assert find_likeliest(make_hub(2.0), Input("x.npy", None, kept), PREDICTION) == expected
 
 
 def test_json():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from skiprnn_plugin.cli.command import UserError
 from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.cli.videos import VideoReader
 
@@ -61,11 +62,25 @@ def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
     ]
 
 
+def thirds(frames):
+    """In place of ResNet-50."""
+    return np.stack([frame[-1, -1] for frame in frames]).astype(np.float32) / 3
+
+
 @pytest.mark.parametrize("most, expected", [(3, 3), (None, 7)])
-def test_frames_that_are_cropped_need_no_encoding(tmp_path, most, expected):
-    encoder = SimpleNamespace(encode=list)
-    frames = VideoReader(encoder, 25.0, most).encode(str(write_video(tmp_path / "x.mp4", 7)))
-    np.testing.assert_array_equal(frames, [image(number) for number in range(expected)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_frames_that_are_cropped_need_no_encoding(tmp_path, most, expected, dtype):
+    """And features are rounded as training read them."""
+    reader = VideoReader(SimpleNamespace(encode=thirds), 25.0, np.dtype(dtype), most)
+    features = reader.encode(str(write_video(tmp_path / "x.mp4", 7)))
+    assert features.dtype == dtype
+    np.testing.assert_array_equal(features, thirds(map(image, range(expected))).astype(dtype))
+
+
+def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
+    reader = VideoReader(SimpleNamespace(encode=lambda frames: 1e5 * thirds(frames)), 25.0, np.dtype(np.float16), None)
+    with pytest.raises(UserError, match=f"^{tmp_path}/x.mp4: expected finite numbers in the range of float16, got "):
+        reader.encode(str(write_video(tmp_path / "x.mp4", 1)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +98,7 @@ def test_frames_that_are_cropped_need_no_encoding(tmp_path, most, expected):
         (["--weights", "{weights}", "text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv "),
         (
             ["--weights", "{weights}", "--set", "data_dir=unknown"],
-            "unknown/prepare.json: expected frame_rate, ",
+            "unknown/prepare.json: expected frame_rate, dtype, ",
         ),
     ],
     ids=["no weights", "absent", "no weights at all", "others", "no video", "broken", "kind", "data"],
@@ -114,7 +129,8 @@ def test_a_library_that_is_missing(fails, video_runs, monkeypatch, library, mess
 def test_models_that_read_other_features(fails, tmp_path):
     data, video = write_features(tmp_path / "data"), write_video(tmp_path / "video.mp4", 2)
     train(tmp_path / "run", "--data-dir", data, "--max-update", 1, task="feature_classification")
-    (data / "prepare.json").write_text('{"frame_rate": 25, "encoder": "x", "weights": "x.pth", "weights_crc32": 1}')
+    record = {"frame_rate": 25, "dtype": "float32", "encoder": "x", "weights": "x.pth", "weights_crc32": 1}
+    (data / "prepare.json").write_text(json.dumps(record))
     printed = fails(main, tmp_path / "run", video, "--weights", "x.pth")
     assert f": error: videos have 2,048 features in a frame, the model reads {WIDTH}\n" in printed
     printed = fails(main, FOLDER / "skip_gru.pt", video, "--weights", "x.pth")

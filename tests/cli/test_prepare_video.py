@@ -84,7 +84,7 @@ sys.exit(main(sys.argv[1:]))
         "splits": {"train": {"sequences": 3, "steps": 12}, "valid": {"sequences": 2, "steps": 8}},
         "passed_over": {},
     }
-    assert read_encoding(tmp_path / "dest") == (25.0, encoder.description)
+    assert read_encoding(tmp_path / "dest") == (25.0, "float32", encoder.description)
 
 
 def test_a_folder_of_ones_own(prints, tmp_path, own, corner_encoder):
@@ -184,6 +184,9 @@ def test_wrong_manifests(fails, tmp_path, own, old, new, message):
 
 
 def test_a_split_without_videos(fails, tmp_path, source, own):
+    (own / "b/three.mp4").write_text("")
+    message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
+    assert "expected videos of split 'valid', none that is there can be read (" in message and "three.mp4: " in message
     (own / "b/three.mp4").unlink()
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
     assert f"{own}: expected videos of split 'valid', 1 are listed and none is there (b/three.mp4, ...)" in message
@@ -214,9 +217,12 @@ def test_wrong_options(fails, tmp_path, source, resnet50_weights, options, messa
     assert os.listdir(tmp_path) == ["source"]
 
 
-def test_other_wrong_options(fails, tmp_path, own):
+def test_other_wrong_options(fails, tmp_path, own, monkeypatch):
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth", "--split-number", 1)
     assert "--split-number: is for --splits alone" in message
     assert f"{tmp_path}/no: no such folder" in fails(
         main, "video", tmp_path / "no", tmp_path / "dest", "--weights", "w"
     )
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert "videos need PyAV: pip install " in fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
+    assert os.listdir(tmp_path) == ["own"]

@@ -116,17 +116,18 @@ except ImportError as error:
     assert f"needs the torchvision that was built for torch {torch.__version__}: pip install 'ski" in process.stdout
 
 
+ENCODER = {"encoder": "resnet50", "weights": "w.pth", "weights_crc32": 7}
+RECORD = {"frame_rate": 25, "dtype": "float16", **ENCODER, "features": 2048}
+
+
 def test_the_encoding_of_a_folder(tmp_path):
-    encoder = {"encoder": "resnet50", "weights": "w.pth", "weights_crc32": 7}
-    (tmp_path / "prepare.json").write_text(json.dumps({"frame_rate": 25, **encoder, "features": 2048}))
-    assert read_encoding(tmp_path) == Encoding(25.0, encoder)
+    (tmp_path / "prepare.json").write_text(json.dumps(RECORD))
+    assert read_encoding(tmp_path) == Encoding(25.0, np.dtype(np.float16), ENCODER)
 
 
-@pytest.mark.parametrize(
-    "content", [None, "", "[]", "{", '{"frame_rate": 25}', '{"frame_rate": "", "encoder": "", "weights": ""}']
-)
+@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"frame_rate": 25}', json.dumps({**RECORD, "dtype": None})])
 def test_a_folder_that_was_not_made_from_videos(tmp_path, content):
     if content is not None:
         (tmp_path / "prepare.json").write_text(content)
-    with pytest.raises(ValueError, match=f"^{tmp_path}/prepare.json: expected frame_rate, encoder, weights and weig"):
+    with pytest.raises(ValueError, match=f"^{tmp_path}/prepare.json: expected frame_rate, dtype, encoder, weights an"):
         read_encoding(tmp_path)

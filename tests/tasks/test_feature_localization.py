@@ -188,6 +188,16 @@ def test_another_frame_rate(data):
         make_task(data, frame_rate=25.0).load_dataset("valid")
 
 
+def test_another_frame_rate_than_the_videos_were_read_at(data, tmp_path):
+    shutil.copytree(data, tmp_path / "data")
+    record = {"frame_rate": 6.25, "dtype": "float32", "encoder": "x", "weights": "x.pth", "weights_crc32": 1}
+    (tmp_path / "data/prepare.json").write_text(json.dumps(record))
+    message = f"^--frame-rate: expected 6.25, at which skiprnn-prepare video made {tmp_path}/data, got 6$"
+    with pytest.raises(ValueError, match=message):
+        make_task(tmp_path / "data")
+    make_task(tmp_path / "data", frame_rate=6.25)
+
+
 def test_another_criterion(data, tmp_path):
     message = "^--criterion: the task predicts labels, expected binary_cross_entropy_with_budget, got mse_with_budget$"
     with pytest.raises(ValueError, match=message):
