@@ -63,7 +63,10 @@ def test_command(tmp_path, capsys):
     [
         (["no/run"], "no/run: no such file or folder"),
         (["{run}", "{run}/checkpoint_best.pt"], "expected one run of each model, got two of Skip GRU, lambda=1e-5"),
-        (["{run}", "{run}-wide"], "-wide/checkpoint_last.pt: expected --hidden-size 8, as {run}/checkpoint_last.pt has it"),
+        (
+            ["{run}", "{run}-wide"],
+            "-wide/checkpoint_last.pt: expected --hidden-size 8, as {run}/checkpoint_last.pt has it",
+        ),
         (["{run}-both"], "-both/checkpoint_last.pt: expected a model of one direction, got one of two"),
         (["{run}", "--output", "no/times.json"], "--output no/times.json: there is no folder no"),
         (["{run}", "--sequences", "0"], "--sequences: expected at least 1, got 0"),
@@ -73,7 +76,11 @@ def test_command(tmp_path, capsys):
 def test_errors(tmp_path_factory, capsys, options, message):
     run = tmp_path_factory.getbasetemp() / "trained-run"
     if not run.exists():
-        for name, changes in {run: (), f"{run}-wide": ("--hidden-size", 5), f"{run}-both": ("--bidirectional",)}.items():
+        for name, changes in {
+            run: (),
+            f"{run}-wide": ("--hidden-size", 5),
+            f"{run}-both": ("--bidirectional",),
+        }.items():
             command_line.train(name, *changes, task="adding")
     assert main([option.format(run=run) for option in options]) == 2
     assert message.format(run=run) in capsys.readouterr().err
