@@ -163,7 +163,8 @@ def as_markdown(report: Dict[str, Any]) -> str:
 
 
 def load(file: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
-    """A checkpoint's model, on the CPU; :class:`UserError` for one that torch's modules have no counterpart of."""
+    """A checkpoint's model, on the CPU; :class:`UserError` for one that can't be trained here, or that torch's modules
+    have no counterpart of."""
     if not is_checkpoint(file):
         raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
     loaded = load_checkpoint(file, split, overrides)
@@ -173,6 +174,10 @@ def load(file: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
         raise UserError(f"{file}: expected a model of one direction, got one of two")
     if loaded.options["batch_size"] is None:
         raise UserError(f"{file}: expected a model trained with --batch-size, got one without")
+    try:
+        loaded.model.rnn.check_engine()
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
     loaded.model.cpu()
     return loaded
 
