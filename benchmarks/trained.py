@@ -1,7 +1,8 @@
 """``python -m benchmarks.trained``: trained models on their own data, beside torch's GRU or LSTM of the same size.
 
 Where :mod:`benchmarks.run` sets the fraction of updates, here the gate has learned it, and everything that a user's
-model has takes part: embedding, head, loss, gradients, clipping and Adam.
+model has takes part: embedding, dropout, head, loss, gradients, clipping and Adam. Zoneout, recurrent dropout and layer
+norm are our models' alone, as torch's modules have none. All runs on the CPU.
 """
 
 import argparse
@@ -23,6 +24,8 @@ from tqdm import tqdm
 from skiprnn_plugin.cli.checkpoint import Loaded, add_loading_arguments, load_checkpoint, prepare_loading
 from skiprnn_plugin.cli.command import UserError, as_table, run_command
 from skiprnn_plugin.cli.runs import RUN_HELP, describe, find_file, find_files, is_checkpoint
+from skiprnn_plugin.cli.tradeoff import find_experiment
+from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 
 from .machine import describe_machine, describe_versions, find_commit
 from .report import write_text
@@ -30,6 +33,7 @@ from .timing import time_interleaved
 
 MODES = ("training", "inference", "one by one")
 PEERS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
+SHARED = ("batch_size", "hidden_size", "num_layers", "dropout", "input_dropout")  # options that all models have alike
 
 
 class TorchRecurrence(nn.Module):
@@ -43,7 +47,8 @@ class TorchRecurrence(nn.Module):
         super().__init__()
         self.flops_per_update = like.flops_per_update
         self.packed = packed
-        self.rnn = PEERS[cell](like.input_size, like.hidden_size, like.num_layers, batch_first=True)
+        dropout = like.dropout if like.num_layers > 1 else 0.0  # torch warns of any in one layer
+        self.rnn = PEERS[cell](like.input_size, like.hidden_size, like.num_layers, batch_first=True, dropout=dropout)
 
     def forward(self, x, lengths=None, schedule=None, noise=None, last_only=False):
         batch, steps = x.shape[:2]
@@ -66,8 +71,6 @@ class Timed(NamedTuple):
 
 def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
     """The same model with torch's recurrence in the place of ours, not trained."""
-    if loaded.options["bidirectional"]:
-        raise UserError(f"{loaded.path}: expected a model of one direction, got one of two")
     peers = {}
     for name in peer_names(loaded):
         model = copy.deepcopy(loaded.model)
@@ -159,21 +162,53 @@ def as_markdown(report: Dict[str, Any]) -> str:
     )
 
 
+def load(file: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
+    """A checkpoint's model, on the CPU; :class:`UserError` for one that can't be trained here, or that torch's modules
+    have no counterpart of."""
+    if not is_checkpoint(file):
+        raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
+    loaded = load_checkpoint(file, split, overrides)
+    if not isinstance(loaded.model, SkipRNNModel):
+        raise UserError(f"{file}: expected a model skip_rnn, got one of --arch {loaded.options['arch']}")
+    if loaded.options["bidirectional"]:
+        raise UserError(f"{file}: expected a model of one direction, got one of two")
+    if loaded.options["batch_size"] is None:
+        raise UserError(f"{file}: expected a model trained with --batch-size, got one without")
+    try:
+        loaded.model.rnn.check_engine()
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
+    loaded.model.cpu()
+    return loaded
+
+
+def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
+    """What is timed, by name: the models, and before the first one with a cell torch's of that cell."""
+    find_experiment(runs)
+    models: Dict[str, Loaded] = {}
+    for loaded in runs:
+        for name in SHARED:
+            expected, got = runs[0].options[name], loaded.options[name]
+            if got != expected:
+                option = name.replace("_", "-")
+                raise UserError(f"{loaded.path}: expected --{option} {expected}, as {runs[0].path} has it, got {got}")
+        if peer_names(loaded)[0] not in models:
+            models.update(make_peers(loaded))
+        if models.setdefault(describe(loaded.options), loaded) is not loaded:
+            raise UserError(f"{loaded.path}: expected one run of each model, got two of {describe(loaded.options)}")
+    return models
+
+
 def run(args: argparse.Namespace) -> str:
     for name in ("sequences", "threads"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
+    if args.output and not args.output.parent.is_dir():
+        raise UserError(f"--output {args.output}: there is no folder {args.output.parent}")
     torch.set_num_threads(args.threads)
     overrides = prepare_loading(args)
-    models: Dict[str, Loaded] = {}
-    for file in find_files(args.runs, partial(find_file, checkpoint=args.checkpoint)):
-        if not is_checkpoint(file):
-            raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
-        loaded = load_checkpoint(file, args.split, overrides)
-        if peer_names(loaded)[0] not in models:
-            models.update(make_peers(loaded))
-        if models.setdefault(describe(loaded.options), loaded) is not loaded:
-            raise UserError(f"{file}: expected one run of each model, got two of {describe(loaded.options)}")
+    files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
+    models = gather([load(file, args.split, overrides) for file in files])
     first = next(iter(models.values()))
     report = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

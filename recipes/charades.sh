@@ -13,8 +13,8 @@
 # Each run is validated and saved after every epoch. The table is of each run's checkpoint of the best mAP, the mean
 # average precision at 100 points of each video, on the same videos: there are no others. The spread of updates is over
 # the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png,
-# and which frames of a few videos a run used to its samples.png. Started again, the recipe leaves finished runs alone
-# and goes on with the others from their last checkpoint.
+# and which frames of a few videos a run with the first seed used to its samples.png. Started again, the recipe leaves
+# finished runs alone and goes on with the others from their last checkpoint.
 # While all frames are used an update of 256 videos takes 7 s (GRU) or 8 s (LSTM) of CPU time on one AMD EPYC core, and
 # 3.6 GB of memory: a run, with its validations, 6 to 8 hours. Each epoch reads the features, 23 GB in float32.
 #
@@ -57,7 +57,7 @@ fi
 python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
 start charades "$folder" "" "${rows[@]}"
 finish
-for run in "${runs[@]}"; do
+for run in "${first_runs[@]}"; do
     skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
 done
 skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/mAP.png" >&2

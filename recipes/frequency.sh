@@ -63,7 +63,7 @@ for period in $periods; do
     report "frequency-${period}ms"
 done
 if $quick; then
-    for run in "${runs[@]}"; do
+    for run in "${first_runs[@]}"; do
         skiprnn-plot samples "$run/checkpoint_last.pt" --output "$run/samples.png"
     done
 fi

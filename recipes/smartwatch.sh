@@ -19,12 +19,12 @@
 # From the environment: CELLS (default "gru lstm"), LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default "1 2 3 4"),
 # MAX_UPDATE (default 280: 40 epochs), JOBS (runs at a time; default: one per core) and RUNS (where to put them;
 # default: runs). Each run is validated and saved every four epochs, and the table has its checkpoint of the best
-# validation accuracy; which steps of a few recordings a run used goes to its samples.png, accuracy against updates to
-# runs/smartwatch/tradeoff.png. Started again, the recipe leaves finished runs alone and goes on with the others from
-# their last checkpoint. A run takes ten seconds of CPU time.
+# validation accuracy; which steps of a few recordings a run with the first seed used goes to its samples.png, accuracy
+# against updates to runs/smartwatch/tradeoff.png. Started again, the recipe leaves finished runs alone and goes on with
+# the others from their last checkpoint. A run takes ten seconds of CPU time.
 #
-# --quick has one seed, the GRU, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of them and
-# 0.68 with 4%, in 45 seconds of CPU time. It is of 28 recordings of two people: one more is 0.036.
+# --quick has one seed, the GRU, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of
+# them and 0.68 with 4%, in 45 seconds of CPU time. It is of 28 recordings of two people: one more is 0.036.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -83,8 +83,9 @@ for cell in "${cells[@]}"; do
     done
 done
 finish
-for run in "${runs[@]}"; do
+for run in "${first_runs[@]}"; do
     skiprnn-plot samples "$run/checkpoint_best.pt" --split test --output "$run/samples.png" --set "data_dir=$data"
 done
-skiprnn-plot tradeoff "${runs[@]/%//checkpoint_best.pt}" --split test --output "${RUNS:-runs}/$folder/tradeoff.png" --set "data_dir=$data"
+skiprnn-plot tradeoff "${runs[@]/%//checkpoint_best.pt}" --split test --output "${RUNS:-runs}/$folder/tradeoff.png" \
+    --set "data_dir=$data"
 echo "Drawn: ${RUNS:-runs}/$folder/tradeoff.png"

@@ -9,7 +9,8 @@
 #   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
 #                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
-#                                     may be "", where there is none to report
+#                                     may be "", where there is none to report. Adds to `runs`, and the first seed's to
+#                                     `first_runs`, which are enough to draw
 #   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
 #   report TABLE FLAG...              prints the table of the runs that were started, with these flags of skiprnn-report
@@ -78,6 +79,7 @@ train() { # RUN NAME FLAG...
 
 full_options=()
 runs=()
+first_runs=()
 tables=() # of each run
 
 list_rows() {
@@ -100,6 +102,7 @@ start() {
 
 launch() {
     local seed run
+    first_runs+=("${RUNS:-runs}/$2/seed${seeds[0]}")
     for seed in "${seeds[@]}"; do
         run=${RUNS:-runs}/$2/seed$seed
         runs+=("$run")

@@ -17,8 +17,8 @@
 # The first 250 frames are read; empty ones, which are steps too, fill shorter videos up. Each run is validated and
 # saved after every epoch. The table is of each run's checkpoint of the best accuracy, on the same videos: there are no
 # others. FLOPs include ResNet-50's for the frames that are used. Accuracy over the epochs goes to
-# runs/ucf101/accuracy.png, and which frames of a few videos a run used to its samples.png. Started again, the recipe
-# leaves finished runs alone and goes on with the others from their last checkpoint.
+# runs/ucf101/accuracy.png, and which frames of a few videos a run with the first seed used to its samples.png. Started
+# again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
 # On one core an update takes about 38 s (GRU) or 51 s (LSTM) while all frames are used, a run thus 5 or 7 days at most.
 #
 # --quick trains Skip GRU, lambda=1e-4, of one layer of 128 units, on 50 frames, with one seed, for 2 epochs: 600
@@ -51,7 +51,7 @@ fi
 python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
 start ucf101 "$folder" "" "${rows[@]}"
 finish
-for run in "${runs[@]}"; do
+for run in "${first_runs[@]}"; do
     skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
 done
 skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/accuracy.png" >&2

@@ -337,20 +337,23 @@ def clip_large_gradients() -> None:
     """``--clip-norm`` clips gradients whose squares do not fit float32.
 
     Those of a gate over thousands of steps reach 1e20 now and then; their norm came out as infinite, and training ended
-    with "gradients are Nan/Inf". Needed until fairseq computes the norm in float64.
+    with "gradients are Nan/Inf". It still does where nothing is clipped, as Adam would keep their squares, and with
+    ``--bf16``, where fairseq asks for the norm alone. Needed until fairseq computes the norm in float64.
     """
     from fairseq import utils
 
     def wrap(clip_grad_norm_):
         def clip(params, max_norm, aggregate_norm_fn=None):
+            if max_norm <= 0 or aggregate_norm_fn is not None:
+                return clip_grad_norm_(params, max_norm, aggregate_norm_fn)
             params = [params] if isinstance(params, torch.Tensor) else list(params)
-            norm = clip_grad_norm_(params, 0, aggregate_norm_fn)
-            gradients = [p.grad for p in params if p is not None and p.grad is not None]
-            if aggregate_norm_fn is None and not torch.isfinite(norm):
+            norm = clip_grad_norm_(params, 0)
+            gradients = [p.grad.detach() for p in params if p is not None and p.grad is not None]
+            if not torch.isfinite(norm):
                 each = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
                 norm = torch.linalg.vector_norm(torch.stack([n.to(norm.device) for n in each])).to(norm)
-            if max_norm > 0 and gradients:
-                torch._foreach_mul_(gradients, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))
+            if gradients:
+                torch._foreach_mul_(gradients, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))  # as fairseq does
             return norm
 
         return clip

@@ -6,7 +6,7 @@ Half of them are for training. What happens in them can be learned: each of the 
 own in the frames that it is in.
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -51,12 +51,21 @@ def frame_maker(videos, seed=0):
     return make_frames
 
 
-def main(folder, count=40):
-    videos = make_videos(int(count))
+def write_made_up_charades(folder, count):
+    """What ``write_charades`` does, of so many videos."""
+    videos = make_videos(count)
     listed = {split: show_progress(each, split, unit=" videos") for split, each in videos.items()}
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    write_charades(Path(folder), listed, "".join(f"{name} Of {name}\n" for name in NAMES), frame_maker(videos))
+    write_charades(folder, listed, "".join(f"{name} Of {name}\n" for name in NAMES), frame_maker(videos))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m tests.made_up_charades", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="the folder to make")
+    parser.add_argument("videos", metavar="VIDEOS", type=int, nargs="?", default=40, help="default: %(default)s")
+    args = parser.parse_args()
+    if args.videos < 2:
+        parser.error(f"VIDEOS: expected at least 2, got {args.videos}")
+    if args.folder.exists():
+        parser.error(f"FOLDER: {args.folder} is there")
+    args.folder.mkdir(parents=True)
+    write_made_up_charades(args.folder, args.videos)

@@ -58,18 +58,32 @@ def test_command(tmp_path, capsys):
         assert entry["times_torch"] == pytest.approx(min(peers) / entry["seconds_per_sequence"])
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run, and beside it, with ``-wide`` and ``-both`` after its name, others."""
+    run = tmp_path_factory.mktemp("runs") / "run"
+    command_line.train(run, task="adding")
+    command_line.train(f"{run}-wide", "--hidden-size", 5, "--zoneout", 0.1, task="adding")
+    command_line.train(f"{run}-both", "--bidirectional", task="adding")
+    return run
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
         (["no/run"], "no/run: no such file or folder"),
         (["{run}", "{run}/checkpoint_best.pt"], "expected one run of each model, got two of Skip GRU, lambda=1e-5"),
+        (
+            ["{run}", "{run}-wide"],
+            "-wide/checkpoint_last.pt: expected --hidden-size 8, as {run}/checkpoint_last.pt has it",
+        ),
+        (["{run}-wide", "--set", "engine=indexed"], "-wide/checkpoint_last.pt: engine: 'indexed' has no zoneout"),
+        (["{run}-both"], "-both/checkpoint_last.pt: expected a model of one direction, got one of two"),
+        (["{run}", "--output", "no/times.json"], "--output no/times.json: there is no folder no"),
         (["{run}", "--sequences", "0"], "--sequences: expected at least 1, got 0"),
         (["{run}", "--threads", "0"], "--threads: expected at least 1, got 0"),
     ],
 )
-def test_errors(tmp_path_factory, capsys, options, message):
-    run = tmp_path_factory.getbasetemp() / "trained-run"
-    if not run.exists():
-        command_line.train(run, task="adding")
-    assert main([option.format(run=run) for option in options]) == 2
-    assert message in capsys.readouterr().err
+def test_errors(runs, capsys, options, message):
+    assert main([option.format(run=runs) for option in options]) == 2
+    assert message.format(run=runs) in capsys.readouterr().err

@@ -56,29 +56,45 @@ def test_a_process_without_a_batch_to_validate_logs_nothing():
     assert reduced == [[{"ntokens": 3, "nsentences": 1}]]
 
 
-@pytest.mark.parametrize("max_norm", [0, 2.0, 1e30])
+def with_gradients(*gradients):
+    parameters = [torch.zeros(2, requires_grad=True) for _ in gradients]
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient if gradient is None else torch.tensor(gradient)
+    return parameters
+
+
+@pytest.mark.parametrize("max_norm", [2.0, 1e30])
 @pytest.mark.parametrize("scale", [1.0, 1e22, 1e30])
 def test_large_gradients_are_clipped(scale, max_norm):
     """fairseq alone makes 0 of those whose squares are infinite, as their norm is too."""
     from fairseq import utils
 
-    parameters = [torch.zeros(2, requires_grad=True) for _ in range(3)]
-    for parameter, gradient in zip(parameters, ([3.0, 0.0], [0.0, 4.0])):  # the last one has none
-        parameter.grad = scale * torch.tensor(gradient)
+    parameters = with_gradients([3 * scale, 0.0], [0.0, 4 * scale], None)
     norm = utils.clip_grad_norm_(iter(parameters), max_norm)
     assert norm.dtype == torch.float32 and norm.item() == pytest.approx(5 * scale)
-    factor = scale if max_norm == 0 else min(scale, max_norm / 5)
+    factor = min(scale, max_norm / 5)
     torch.testing.assert_close(parameters[0].grad, factor * torch.tensor([3.0, 0.0]))
     torch.testing.assert_close(parameters[1].grad, factor * torch.tensor([0.0, 4.0]))
 
 
-@pytest.mark.parametrize("value", [torch.inf, torch.nan])
-def test_gradients_that_are_not_finite_have_no_norm(value):
+@pytest.mark.parametrize("max_norm", [0, 0.1, 1.0, 100.0])
+def test_other_gradients_are_clipped_as_by_fairseq_alone(max_norm):
     from fairseq import utils
 
-    parameter = torch.zeros(2, requires_grad=True)
-    parameter.grad = torch.tensor([1.0, value])
-    assert not utils.clip_grad_norm_([parameter], 1.0).isfinite()
+    values = torch.randn(3, 2).tolist()
+    for gradients in (values, [*values, None], values[:1], [None], []):
+        ours, theirs = with_gradients(*gradients), with_gradients(*gradients)
+        assert torch.equal(utils.clip_grad_norm_(ours, max_norm), utils.clip_grad_norm_.__wrapped__(theirs, max_norm))
+        for one, other in zip(ours, theirs):
+            assert (one.grad is None and other.grad is None) or torch.equal(one.grad, other.grad)
+
+
+@pytest.mark.parametrize("value, max_norm", [(torch.inf, 1.0), (torch.nan, 1.0), (torch.nan, 0), (1e22, 0)])
+def test_what_still_ends_training(value, max_norm):
+    """Without clipping Adam would keep the square of 1e22, an infinity, and never move that parameter again."""
+    from fairseq import utils
+
+    assert not utils.clip_grad_norm_(with_gradients([1.0, value]), max_norm).isfinite()
 
 
 # Moments at which a run is killed: while it writes a checkpoint, once it has, in the middle of either copy

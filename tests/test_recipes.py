@@ -213,6 +213,16 @@ def test_videos_quick(tmp_path, name, write, row):
     assert len(pictures) == 2 and "samples.png" in pictures
 
 
+def test_pictures_are_of_the_first_seed():
+    script = """source recipes/table.sh
+        train() { :; }
+        seeds=(3 4) jobs=1 RUNS=r
+        launch "" a/x x && launch "" a/y y && wait_for_runs && echo "${first_runs[@]}; ${runs[@]}" """
+    assert run("bash", "-c", script, cwd=ROOT).stdout == "r/a/x/seed3 r/a/y/seed3; " + (
+        "r/a/x/seed3 r/a/x/seed4 r/a/y/seed3 r/a/y/seed4\n"
+    )
+
+
 @needs_environment
 def test_smartwatch_prepares_the_recordings_once_and_ends_with_pictures(tmp_path):
     rng = np.random.default_rng(0)

@@ -114,22 +114,29 @@ def measure_precision(loaded: Loaded) -> Classes:
     positives, precisions = targets.sum(0), average_precisions(scores, targets)
     if not positives.any():
         raise UserError(f"{loaded.path}: no point of split {loaded.split} has any of the {len(positives)} classes")
-    if np.isnan(precisions[positives > 0]).any():
-        raise UserError(f"{loaded.path}: expected a model that predicts numbers, got nan")
+    _check_numbers(loaded, precisions[positives > 0])
     return sort(loaded, PRECISION, precisions, positives, len(targets), precisions[positives > 0].mean())
 
 
 def measure_accuracy(loaded: Loaded) -> Classes:
     """Of sequences with one label each."""
+    import torch
+
     batches = [(predict(loaded, sample)[0].prediction, sample["target"]) for sample in iterate_batches(loaded)]
-    predicted = np.concatenate([logits.argmax(-1).cpu().numpy() for logits, _ in batches])
-    target = np.concatenate([each.cpu().numpy() for _, each in batches])
+    logits, target = (torch.cat(column).cpu().numpy() for column in zip(*batches))
+    _check_numbers(loaded, logits)
+    predicted = logits.argmax(-1)
     correct, positives = (
         np.bincount(each, minlength=loaded.task.output_size) for each in (target[predicted == target], target)
     )
     return sort(
         loaded, ACCURACY, correct / np.maximum(positives, 1), positives, len(target), np.mean(predicted == target)
     )
+
+
+def _check_numbers(loaded: Loaded, values: np.ndarray) -> None:
+    if np.isnan(values).any():
+        raise UserError(f"{loaded.path}: expected a model that predicts numbers, got nan")
 
 
 def sort(
@@ -178,7 +185,8 @@ def _draw_column(panel, classes: Classes, part: slice, font: float, letters: int
     panel.axvline(classes.overall, color=COLORS[1], linewidth=1, linestyle="--")
     for place, count in zip(places, positives):
         panel.text(1, place, f"{count:,}", transform=panel.get_yaxis_transform(), ha="right", va="center", size=font)
-    panel.set_yticks(places, [shorten(name, letters) for name in classes.names[part]], size=font)
+    names = [shorten(name, letters) for name in classes.names[part]]
+    panel.set_yticks(places, names, size=font, parse_math=False)  # there may be a $ in them
     panel.tick_params(axis="y", length=0)
     panel.tick_params(axis="x", labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)

@@ -73,10 +73,10 @@ def draw(features: Features):
     for panel, curves, used, title in zip(panels, features.curves, features.used, features.titles):
         panel.plot(curves, linewidth=0.5, color="0.55", alpha=0.8)
         panel.eventplot(used.nonzero()[0], transform=panel.get_xaxis_transform(), **MARKS)
-        panel.margins(x=0)
+        panel.margins(x=0.01)  # room for the first step's mark beside the axis
         low, high = panel.get_ylim()
         panel.set_ylim(low - 0.15 * (high - low), high)  # room for the marks
-        panel.set_title(title, loc="left", fontsize=10)
+        panel.set_title(title, loc="left", fontsize=10, parse_math=False)  # classes may have a $ in their names
         panel.set_ylabel(features.label)
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1].set_xlabel("step (marked in red: used)")

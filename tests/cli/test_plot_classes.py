@@ -130,6 +130,21 @@ def test_accuracy_in_each_class(prints, tmp_path, figures):
     assert rows == {name: (f"{expected[name]:.4f}", f"{n / 7:.4f}", str(n)) for name, n in (("down", 4), ("up", 3))}
 
 
+def test_no_accuracy_of_a_model_that_predicts_nan(monkeypatch):
+    monkeypatch.setattr(plot_classes, "iterate_batches", lambda loaded: [{"target": torch.tensor([0, 1])}])
+    output = SimpleNamespace(prediction=torch.tensor([[0.0, 1.0], [torch.nan, 1.0]]))
+    monkeypatch.setattr(plot_classes, "predict", lambda loaded, sample: (output, None))
+    task = SimpleNamespace(predicts="classes", per_step=False)
+    with pytest.raises(plot_classes.UserError, match="a.pt: expected a model that predicts numbers, got nan"):
+        measure(SimpleNamespace(task=task, path=Path("a.pt")))
+
+
+def test_names_are_no_formulas():
+    classes = Classes(PRECISION, ["$5 and $6"], np.ones(1), np.ones(1, int), 1, 2, 1.0)
+    (label,) = draw(classes, "title").axes[0].get_yticklabels()
+    assert label.get_text() == "$5 and $6" and not label.get_parse_math()
+
+
 @pytest.mark.parametrize("size, columns", [(1, 1), (5, 1), (101, 2), (157, 3), (400, 3)])
 def test_nothing_hides_anything(size, columns):
     values = np.linspace(1, 0.01, size)

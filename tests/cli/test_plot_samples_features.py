@@ -45,6 +45,7 @@ def test_shows_the_models_own_updates(prints, tmp_path, figures):
         used = output.updates[index, : len(arrays[index])].nonzero()[:, 0].tolist()
         (marks,) = panel.collections
         assert marks.get_positions() == used
+        assert panel.get_xlim()[0] < 0  # or the axis would hide the first step's mark
         assert len(panel.lines) == WIDTH
         np.testing.assert_array_equal(panel.lines[1].get_ydata(), arrays[index][:, 1])
         label, predicted = LABELS[sample["target"][index]], LABELS[output.prediction[index].argmax()]

@@ -14,8 +14,8 @@ from skiprnn_plugin.data import charades
 from skiprnn_plugin.data.features import FeatureStore
 from skiprnn_plugin.data.manifest import read_classes, read_manifest
 
-from .. import made_up_charades
 from ..command_line import ROOT, run
+from ..made_up_charades import write_made_up_charades
 from ..tiny_charades import VIDEOS, frames, write_charades
 
 SPLITS = {"train": "train", "test": "valid"}
@@ -58,7 +58,8 @@ def test_what_it_writes(prints, tmp_path, source):
 
 
 def test_made_up_videos(prints, tmp_path):
-    made_up_charades.main(tmp_path / "made", 2)
+    (tmp_path / "made").mkdir()
+    write_made_up_charades(tmp_path / "made", 2)
     prints(main, *arguments(tmp_path / "made", tmp_path / "dest"))
     items = read_manifest(tmp_path / "dest", ("annotations", "duration"))
     assert [(item.split, item.steps) for item in items] == [

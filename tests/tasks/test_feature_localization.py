@@ -166,15 +166,15 @@ def test_bad_options(data, options, message):
         make_task(data, **options)
 
 
-@pytest.mark.parametrize("how, expected", [("--maximize-best-checkpoint-metric", -np.inf), ("--reset-meters", np.inf)])
-def test_a_split_without_positives(data, tmp_path, caplog, how, expected):
+@pytest.mark.parametrize("maximize, expected", [(["--maximize-best-checkpoint-metric"], -np.inf), ([], np.inf)])
+def test_a_split_without_positives(data, tmp_path, caplog, maximize, expected):
     """A run to see whether all works, on a few videos, says so, goes on and saves its last checkpoint as the best."""
     folder = shutil.copytree(data, tmp_path / "data")
     lines = (folder / "manifest.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
     rows = [[*row[:3], "" if row[2] == "valid" else row[3], row[4]] for row in rows]
     (folder / "manifest.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
-    options = ("--max-update", 12, "--best-checkpoint-metric", "mAP", how)
+    options = ("--max-update", 12, "--best-checkpoint-metric", "mAP", *maximize)
     stats = train(folder, tmp_path / "run", *options)["valid"]
     assert [(line["valid_mAP"], line["valid_mAP_classes"]) for line in stats] == 2 * [(expected, 0)]
     message = f"{folder}/manifest.tsv: no annotation of split 'valid' is there at any of the --eval-points"
