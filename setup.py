@@ -19,7 +19,7 @@ VERSION = next(
     for line in (ROOT / "skiprnn_plugin" / "__init__.py").read_text().splitlines()
     if line.startswith("__version__")
 )
-PLOT = ["matplotlib>=3.5"]
+PLOT = ["matplotlib>=3.6"]
 TEXT = ["sentencepiece>=0.2", "gensim>=4.3"]
 VIDEO = [
     "av>=16,<19",  # 19 changes what stands for an unknown rate
