@@ -1,0 +1,117 @@
+"""What the ``native`` engine refuses, and its library: missing, broken, another, with chosen instructions."""
+
+import logging
+import sys
+
+import pytest
+import torch
+
+from skiprnn_plugin.ops import scan
+from skiprnn_plugin.ops.native import engine as native_engine
+from skiprnn_plugin.ops.native import library
+
+from ..command_line import ROOT, run
+from ..compare import assert_equal
+from .native_problems import native
+from .problems import Problem
+
+REFUSED = {
+    "float64": ({"dtype": torch.float64}, "takes torch.float32 on the CPU, got torch.float64 on .*one of indexed, ref"),
+    "bfloat16": ({"dtype": torch.bfloat16}, "takes torch.float32 on the CPU, got torch.bfloat16"),
+    "layer norm": ({"layer_norm": True}, "has no layer_norm; expected auto or one of reference"),
+}
+
+
+@native
+@pytest.mark.parametrize("changes, message", REFUSED.values(), ids=REFUSED.keys())
+def test_what_it_cannot_do_is_an_error(engine, changes, message):
+    problem = Problem("gru", **{"dtype": torch.float32, **changes})
+    with pytest.raises(ValueError, match=f"^engine: 'native' {message}"):
+        problem.run(engine)
+
+
+@native
+def test_autocast_is_an_error(engine):
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match="^engine: 'native' .*got autocast"):
+        Problem("gru", dtype=torch.float32).run(engine)
+
+
+@native
+def test_another_device_is_an_error(engine):
+    problem = Problem("gru", dtype=torch.float32)
+    tensors = {name: value.detach().to("meta") for name, value in problem.tensors.items()}
+    with pytest.raises(ValueError, match="^engine: 'native' .*got torch.float32 on meta"):
+        problem.run(engine, tensors)
+
+
+@pytest.fixture
+def find_again(monkeypatch):
+    """The library as it is found with another environment."""
+    monkeypatch.setattr(library, "_found", None)
+    monkeypatch.setattr(scan, "_announced", set())
+    return monkeypatch.setenv
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no library"], ids=["missing", "empty", "broken"])
+def test_without_the_library_auto_says_so_once_and_native_is_an_error(tmp_path, find_again, caplog, content):
+    path = tmp_path / "libskiprnn.so"
+    if content is not None:
+        path.write_bytes(content)
+    find_again("SKIPRNN_NATIVE_LIBRARY", str(path))
+    problem = Problem("gru", dtype=torch.float32)
+    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.scan"):
+        for _ in range(2):
+            assert_equal(problem.run("auto"), problem.run("indexed"))
+    (message,) = caplog.messages
+    assert message.startswith(f"engine auto: chose indexed; native cannot use {path} (SKIPRNN_NATIVE_LIBRARY)")
+    with pytest.raises(
+        ValueError, match=r"^engine: 'native' cannot use .*; expected auto or one of indexed, reference"
+    ):
+        problem.run("native")
+
+
+def test_a_library_that_was_not_built_is_named_with_what_to_do(find_again, monkeypatch, caplog):
+    monkeypatch.delenv("SKIPRNN_NATIVE_LIBRARY", raising=False)
+    monkeypatch.setattr(library, "FILES", ())
+    problem = Problem("gru", dtype=torch.float32)
+    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.scan"):
+        problem.run("auto")
+    assert caplog.messages == [f"engine auto: chose indexed; native {library.NOT_BUILT}"]
+    with pytest.raises(ValueError, match="^engine: 'native' needs its library, which is not built: install .*compiler"):
+        problem.run("native")
+
+
+@native
+def test_a_library_with_another_interface_is_not_used(engine, find_again, monkeypatch):
+    monkeypatch.setattr(library, "ABI", 999)
+    with pytest.raises(ValueError, match=r"^engine: 'native' cannot use .*: interface \d+, expected 999; "):
+        Problem("gru", dtype=torch.float32).run(engine)
+
+
+@native
+@pytest.mark.parametrize("engine_name", ["native", "auto"])
+def test_an_unknown_instruction_set_in_the_environment_is_an_error(engine, engine_name, find_again):
+    find_again("SKIPRNN_LEVEL", "mmx")
+    with pytest.raises(ValueError, match="^SKIPRNN_LEVEL: unknown instruction set 'mmx'; expected one of .*baseline"):
+        Problem("gru", dtype=torch.float32).run(engine_name)
+
+
+@native
+def test_the_environment_names_the_instruction_set(engine):
+    code = """
+import sys, torch, skiprnn_plugin.ops
+from skiprnn_plugin.ops.native import library
+assert library._found is None and "torch._dynamo" not in sys.modules
+print(library.level())
+"""
+    for name in library.levels():
+        process = run(sys.executable, "-c", code, cwd=ROOT, SKIPRNN_LEVEL=name)
+        assert process.stdout.strip() == name, process.stderr
+
+
+@native
+def test_the_library_says_when_memory_runs_out(engine, monkeypatch):
+    for fault, text in native_engine.FAULTS.items():
+        with pytest.raises(RuntimeError, match=f"^engine 'native': {text}"):
+            native_engine._check(fault)
+    assert native_engine._check(0) is None

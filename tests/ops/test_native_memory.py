@@ -1,0 +1,155 @@
+"""What the ``native`` engine keeps: records, results, weights as it has laid them out."""
+
+import os
+import random
+import sys
+from ctypes import c_void_p
+
+import pytest
+import torch
+
+from skiprnn_plugin.modules import SkipGRU
+from skiprnn_plugin.ops.native import areas, library, packing
+from skiprnn_plugin.ops.native import engine as native_engine
+
+from ..compare import assert_gradients_close, assert_results_close
+from .native_problems import bitwise_parts, names, native, skip_by
+from .problems import Problem
+
+measures_memory = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or "asan" in os.environ.get("LD_PRELOAD", ""),
+    reason="reads /proc, and the address sanitizer keeps what is freed",
+)
+
+
+@native
+def test_the_saved_records_grow_with_the_updates(engine):
+    problem = Problem("lstm", 8, 400, 2, 64, 1, dtype=torch.float32, scale=0.1)
+    most, fewer = (largest_saved(problem, engine, (torch.arange(400) % every == 0).expand(8, -1)) for every in (1, 4))
+    assert 3.5 < most / fewer < 4.5
+
+
+def largest_saved(problem, engine, schedule):
+    """Numbers in the largest tensor that a backward keeps beside the problem's own."""
+    own, sizes = {id(value) for value in problem.tensors.values()}, []
+
+    def note(value):
+        if id(value) not in own:
+            sizes.append(value.numel())
+        return value
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda value: value):
+        problem.run(engine, schedule=schedule)
+    return max(sizes)
+
+
+@measures_memory
+@native
+def test_records_take_memory_as_they_are_written(engine):
+    before, kept = resident(), []
+    problem = Problem("lstm", 64, 2000, 1, 64, 1, dtype=torch.float32, scale=0.1)
+    schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
+    for _ in range(2):
+        kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    record = library.load().skiprnn_record_size(sizes) * 4
+    assert resident() - before < 2 * 64 * 2000 * record / 4
+
+
+def resident():
+    """Bytes of memory that the process has."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_areas_are_used_again_but_never_by_two():
+    def room():
+        return torch.frombuffer(areas.take(1 << 26), dtype=torch.float32, count=1000)
+
+    first = room()
+    part, place = first[:10], first.data_ptr()
+    del first
+    second = room()
+    assert second.data_ptr() != place
+    del part
+    assert room().data_ptr() == place
+    held = [room() for _ in range(areas.MOST + 2)]
+    assert len({each.data_ptr() for each in [second, *held]}) == areas.MOST + 3
+    assert len(areas._areas) == areas.MOST
+
+
+@measures_memory
+@native
+def test_500_training_steps_at_flat_memory(engine):
+    rnn, draw, sizes = SkipGRU(2, 48, 2, engine=engine), random.Random(0), []
+    optimizer = torch.optim.SGD(rnn.parameters(), 1e-3)
+    for step in range(500):
+        x = torch.randn(16, draw.randint(1, 120), 2)
+        optimizer.zero_grad()
+        output, _, updates = rnn(x)
+        (output.square().mean() + 1e-4 * updates.sum()).backward()
+        optimizer.step()
+        if step % 50 == 49:
+            sizes.append(resident())
+    assert sizes[-1] - sizes[1] < 8e6, sizes
+
+
+@native
+def test_results_have_memory_of_their_own(engine):
+    problem = Problem("lstm", dtype=torch.float32)
+    with torch.no_grad():
+        parts = bitwise_parts(problem.run(engine))
+    assert len({part.untyped_storage().data_ptr() for part in parts}) == len(parts)
+
+
+@native
+@pytest.mark.parametrize("how", ["optimizer", "data", "copy_", "another tensor"])
+def test_changed_weights_are_laid_out_anew(engine, how):
+    torch.manual_seed(0)
+    rnn, x = SkipGRU(3, 9, 2, engine=engine), torch.randn(4, 12, 3)
+    optimizer = torch.optim.SGD(rnn.parameters(), 0.05)
+    for _ in range(3):
+        results = rnn(x)
+        expected = skip_by("reference", rnn, x)
+        assert_results_close(results, expected)
+        gradients, reference = (
+            dict(zip(names(rnn), torch.autograd.grad(each[0].sum() + each[2].sum(), list(rnn.parameters()))))
+            for each in (results, expected)
+        )
+        assert_gradients_close(gradients, reference)
+        with torch.no_grad():
+            weight = rnn.weight_hh_l1
+            if how == "optimizer":
+                for name, parameter in rnn.named_parameters():
+                    parameter.grad = gradients[name]
+                optimizer.step()
+            elif how == "data":
+                weight.data[3, 5] += 1.0  # as fairseq's optimizers write; no version counter moves
+            elif how == "copy_":
+                weight.copy_(weight.flip(0))
+            else:
+                rnn.weight_hh_l1 = torch.nn.Parameter(weight.flip(0))
+
+
+@native
+def test_packing_tells_whether_anything_changed(engine):
+    rnn = SkipGRU(3, 5)
+    weights = [each.detach() for each in rnn._weights("")[0][:4]]
+    packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
+    array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
+    again = (packed.struct, array, library.FORWARD, 1, packed.address, packed.known)
+    assert library.load().skiprnn_pack(*again) == 0
+    weights[1][0, 0] += 1
+    assert library.load().skiprnn_pack(*again) == 1
+    assert packing.pack((1, 1, 3, 5), weights, library.FORWARD) is packed
+
+
+@native
+def test_two_models_do_not_mix_and_the_cache_is_bounded(engine):
+    x = torch.randn(2, 6, 3)
+    models = [SkipGRU(3, 5, engine=engine) for _ in range(packing.CAPACITY + 3)]
+    with torch.no_grad():
+        for _ in range(2):
+            for rnn in models:
+                assert_results_close(rnn(x), skip_by("reference", rnn, x))
+    assert len(packing._cache) <= packing.CAPACITY
