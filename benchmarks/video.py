@@ -1,0 +1,56 @@
+"""``python -m benchmarks.video``: how fast videos are decoded and their frames encoded, one after the other."""
+
+import argparse
+import itertools
+import sys
+import time
+from pathlib import Path
+from typing import Optional, Sequence
+
+import torch
+from tqdm import tqdm
+
+from skiprnn_plugin.cli.command import UserError, as_table, run_command
+from skiprnn_plugin.data.frame_encoder import FrameEncoder
+from skiprnn_plugin.data.video import read_frames
+
+from .machine import describe_machine
+
+
+def run(args: argparse.Namespace) -> str:
+    for name in ("threads", "frames"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
+    torch.set_num_threads(args.threads)
+    try:
+        encoder = FrameEncoder(args.weights)
+        start, count, kept = time.perf_counter(), 0, []
+        for video in tqdm(args.videos, unit="video", file=sys.stderr):
+            for frame in read_frames(video, args.frame_rate):
+                count += 1
+                if len(kept) < args.frames:
+                    kept.append(frame)
+        decoding = count / (time.perf_counter() - start)
+    except (ImportError, ValueError) as error:
+        raise UserError(str(error)) from error
+    encoder.encode(itertools.islice(kept, encoder.batch_size))  # warm
+    start = time.perf_counter()
+    encoder.encode(tqdm(kept, unit="frame", file=sys.stderr))
+    encoding = len(kept) / (time.perf_counter() - start)
+    head = f"{describe_machine('cpu')['processor']}, {args.threads} threads, torch {torch.__version__}\n\n"
+    rows = [["decoding", f"{count:,}", f"{decoding:,.0f}"], ["encoding", f"{len(kept):,}", f"{encoding:,.1f}"]]
+    return head + as_table(["stage", "frames", "frames per second"], rows)
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.video", description=__doc__.splitlines()[0])
+    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="of torchvision's ResNet-50")
+    parser.add_argument("videos", metavar="VIDEO", type=Path, nargs="+")
+    parser.add_argument("--frame-rate", type=float, default=25.0, help="default: %(default)g")
+    parser.add_argument("--frames", type=int, default=256, help="how many to encode (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    return run_command("benchmarks.video", run, parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
