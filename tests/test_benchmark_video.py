@@ -1,4 +1,4 @@
-"""``python -m benchmarks.video``: every frame is decoded, as many as asked for are encoded, and bad input is one error."""
+"""``python -m benchmarks.video``: every frame is decoded, some are encoded, and bad input is one error."""
 
 import pytest
 
