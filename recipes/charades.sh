@@ -60,5 +60,5 @@ finish
 for run in "${first_runs[@]}"; do
     skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
 done
-skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/mAP.png" >&2
+curves charades "${RUNS:-runs}/$folder/mAP.png"
 report charades --checkpoint best --set "data_dir=$data"

@@ -60,6 +60,6 @@ for run in "${first_runs[@]}"; do
         --set "data_dir=$data"
 done
 if ! $quick; then
-    skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/mnist/accuracy.png" >&2
+    curves mnist "${RUNS:-runs}/mnist/accuracy.png"
 fi
 report mnist --checkpoint best --set "data_dir=$data"

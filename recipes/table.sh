@@ -13,6 +13,7 @@
 #                                     `first_runs`, which are enough to draw
 #   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
+#   curves TABLE FILE                 draws their metric over the epochs
 #   report TABLE FLAG...              prints the table of the runs that were started, with these flags of skiprnn-report
 #
 # Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
@@ -128,12 +129,22 @@ finish() {
     done
 }
 
-report() {
-    local index chosen=()
+choose() { # TABLE: sets `chosen`, its runs
+    local index
+    chosen=()
     for index in "${!runs[@]}"; do
         if [ "${tables[index]}" = "$1" ]; then
             chosen+=("${runs[index]}")
         fi
     done
+}
+
+curves() {
+    choose "$1"
+    skiprnn-plot curves "${chosen[@]/%//train.log}" --over epochs --output "$2" >&2
+}
+
+report() {
+    choose "$1"
     skiprnn-report "${chosen[@]}" --table "$1" "${@:2}"
 }

@@ -54,5 +54,5 @@ finish
 for run in "${first_runs[@]}"; do
     skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
 done
-skiprnn-plot curves "${runs[@]/%//train.log}" --over epochs --output "${RUNS:-runs}/$folder/accuracy.png" >&2
+curves ucf101 "${RUNS:-runs}/$folder/accuracy.png"
 report ucf101 --checkpoint best --set "data_dir=$data"

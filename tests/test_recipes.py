@@ -107,6 +107,7 @@ def test_imdb_quick_prepares_the_reviews_once_and_reports_on_the_test_split(tmp_
     assert lines[-1].endswith("Held-out split: test, 8 sequences.")
     run = tmp_path / "runs/imdb-quick-200/skip-lstm-1e-3/seed1"
     assert "&lt;unk&gt;" in (run / "samples.html").read_text()  # most words occur too rarely
+    assert (run.parent.parent / "accuracy.png").stat().st_size > 10000
     cfg = torch.load(run / "checkpoint_best.pt", weights_only=False)["cfg"]
     assert cfg["task"]["data_dir"] == str(tmp_path / "runs/imdb-data") and cfg["task"]["embedding_path"] == str(vectors)
     assert cfg["task"]["padding"] == "data" and cfg["model"]["hidden_size"] == 128 and cfg["model"]["dropout"] == 0.2
