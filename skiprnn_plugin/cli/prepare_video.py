@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> str:
     from ..data.video import read_frames
     from ..data.video_sources import check_readable
     from ..data.write_features import Source
+    from ..models.skip_rnn import as_option_errors
     from ..reading import show_progress
 
     if not 0 < args.frame_rate < math.inf:
@@ -49,7 +50,8 @@ def run(args: argparse.Namespace) -> str:
     try:
         videos, options = _read_source(args)
         check_readable(videos, args.frame_rate)  # before hours of encoding the others
-        encoder = FrameEncoder(args.weights, args.device, args.batch_size)
+        with as_option_errors({"device", "batch_size"}):
+            encoder = FrameEncoder(args.weights, args.device, args.batch_size)
     except (ValueError, ImportError) as error:
         raise UserError(str(error)) from error
 

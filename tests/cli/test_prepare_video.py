@@ -208,7 +208,8 @@ def test_a_split_without_videos(fails, tmp_path, source, own):
         (("--split-number", 0), "--split-number: expected 1, 2 or 3, got 0"),
         (("--split-number", 2), "lists/trainlist02.txt: can't be read (No such file or directory)"),
         (("--weights", "no.pth"), "no.pth: can't be read (No such file or directory)"),
-        (("--batch-size", -1), "batch_size: expected an integer of at least 1, got -1"),
+        (("--batch-size", -1), "--batch-size: expected an integer of at least 1, got -1"),
+        (("--device", "no"), "--device: expected one that torch has here, got 'no'"),
     ],
     ids=str,
 )
