@@ -81,8 +81,12 @@ def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
 
 
 def peer_names(loaded: Loaded) -> List[str]:
+    """Packed sequences only where they differ in length."""
     name = f"torch.nn.{PEERS[loaded.options['cell']].__name__}"
-    return [name, f"{name}, packed"]
+    dataset = loaded.dataset
+    some = dataset.collater([dataset[i] for i in range(min(len(dataset), loaded.options["batch_size"]))])
+    has_lengths = "lengths" in some["net_input"]
+    return [name, f"{name}, packed"] if has_lengths else [name]
 
 
 def prepare(loaded: Loaded, mode: str, sequences: int) -> Timed:
