@@ -70,29 +70,26 @@ class Timed(NamedTuple):
 
 
 def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
-    """The same model with torch's recurrence in the place of ours, not trained."""
+    """The same model with torch's recurrence in the place of ours, not trained; packed only where lengths differ."""
+    dataset = loaded.dataset
+    some = dataset.collater([dataset[i] for i in range(min(len(dataset), loaded.options["batch_size"]))])
     peers = {}
-    for name in peer_names(loaded):
+    for packed in (False, True) if "lengths" in some["net_input"] else (False,):
         model = copy.deepcopy(loaded.model)
-        model.rnn = TorchRecurrence(loaded.options["cell"], model.rnn, packed=name.endswith("packed"))
+        model.rnn = TorchRecurrence(loaded.options["cell"], model.rnn, packed)
         model.has_gate, model.skip_prob, model.draws_updates = False, None, False
-        peers[name] = dataclasses.replace(loaded, model=model)
+        peers[peer_name(loaded) + (", packed" if packed else "")] = dataclasses.replace(loaded, model=model)
     return peers
 
 
-def peer_names(loaded: Loaded) -> List[str]:
-    """Packed sequences only where they differ in length."""
-    name = f"torch.nn.{PEERS[loaded.options['cell']].__name__}"
-    dataset = loaded.dataset
-    some = dataset.collater([dataset[i] for i in range(min(len(dataset), loaded.options["batch_size"]))])
-    has_lengths = "lengths" in some["net_input"]
-    return [name, f"{name}, packed"] if has_lengths else [name]
+def peer_name(loaded: Loaded) -> str:
+    return f"torch.nn.{PEERS[loaded.options['cell']].__name__}"
 
 
 def prepare(loaded: Loaded, mode: str, sequences: int) -> Timed:
     """A pass over the split's first sequences: updates without any effect (learning rate 0), or predictions."""
     dataset, size = loaded.dataset, 1 if mode == "one by one" else loaded.options["batch_size"]
-    chosen = range(min(sequences, len(dataset)))
+    chosen = range(sequences)
     batches = [dataset.collater([dataset[i] for i in chosen[start : start + size]]) for start in chosen[::size]]
     model = copy.deepcopy(loaded.model).train(mode == "training")
     if mode != "training":
@@ -120,15 +117,17 @@ def _train(model: nn.Module, criterion, optimizer, batches: Sequence[Dict[str, A
 def fraction_used(loaded: Loaded, sequences: int) -> float:
     """Of the steps of the sequences that are timed."""
     dataset = loaded.dataset
-    batch = dataset.collater([dataset[i] for i in range(min(sequences, len(dataset)))])
+    batch = dataset.collater([dataset[i] for i in range(sequences)])
     with torch.inference_mode():
         output = loaded.model(**batch["net_input"])
     return (output.updates.sum() / output.steps.sum()).item()
 
 
-def measure(models: Dict[str, Loaded], mode: str, sequences: int, seconds: float) -> List[Dict[str, Any]]:
-    """An entry for each model; ``times_torch`` is how many times as fast as torch's it is."""
-    count = min(sequences, *(len(loaded.dataset) for loaded in models.values()))
+def measure(
+    models: Dict[str, Loaded], fractions: Dict[str, float], mode: str, count: int, seconds: float
+) -> List[Dict[str, Any]]:
+    """An entry for each model, timed on ``count`` sequences; ``times_torch`` is how many times as fast as torch's it
+    is."""
     timed = {name: prepare(loaded, mode, count) for name, loaded in models.items()}
     for each in timed.values():
         each.run()  # warm
@@ -138,11 +137,11 @@ def measure(models: Dict[str, Loaded], mode: str, sequences: int, seconds: float
         {
             "mode": mode,
             "model": name,
-            "fraction_used": fraction_used(loaded, count),
+            "fraction_used": fractions[name],
             "sequences": count,
             "runs": len(times[name]),
             "seconds_per_sequence": middle[name],
-            "times_torch": min(middle[peer] for peer in peer_names(loaded)) / middle[name],
+            "times_torch": min(middle[peer] for peer in middle if peer.startswith(peer_name(loaded))) / middle[name],
         }
         for name, loaded in models.items()
     ]
@@ -196,7 +195,7 @@ def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
             if got != expected:
                 option = name.replace("_", "-")
                 raise UserError(f"{loaded.path}: expected --{option} {expected}, as {runs[0].path} has it, got {got}")
-        if peer_names(loaded)[0] not in models:
+        if peer_name(loaded) not in models:
             models.update(make_peers(loaded))
         if models.setdefault(describe(loaded.options), loaded) is not loaded:
             raise UserError(f"{loaded.path}: expected one run of each model, got two of {describe(loaded.options)}")
@@ -225,8 +224,10 @@ def run(args: argparse.Namespace) -> str:
         "batch_size": first.options["batch_size"],
         "measurements": [],
     }
+    count = min(args.sequences, *(len(loaded.dataset) for loaded in models.values()))
+    fractions = {name: fraction_used(loaded, count) for name, loaded in models.items()}
     for mode in tqdm(args.modes, unit="mode", file=sys.stderr):
-        report["measurements"] += measure(models, mode, args.sequences, args.seconds)
+        report["measurements"] += measure(models, fractions, mode, count, args.seconds)
     if args.output:
         write_text(args.output, json.dumps(report, indent=1) + "\n")
     return as_markdown(report)
