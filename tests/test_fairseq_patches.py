@@ -3,9 +3,11 @@
 import argparse
 import collections
 import os
+import queue
 import shutil
 import signal
 import sys
+import threading
 from unittest import mock
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 
 from skiprnn_plugin import _fairseq_patches, _signals
 
-from .command_line import train, train_options
+from .command_line import ROOT, run, train, train_options
 
 from fairseq.logging import metrics  # isort: skip
 
@@ -26,11 +28,13 @@ def test_applied_once():
     import fairseq.trainer
     import fairseq.utils
     from fairseq import options
+    from fairseq.data.iterators import BufferedIterator
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
 
     places = [
         (fairseq.utils, "clip_grad_norm_"),
+        (BufferedIterator, "_create_consumer"),
         (utils, "call_main"),
         (utils, "all_gather_list"),
         (options, "parse_args_and_arch"),
@@ -285,3 +289,43 @@ def test_slurm():
 def test_slurm_says_too_little(said):
     with pytest.raises(ValueError, match="^--distributed-port: processes on CPU that Slurm starts need a port, "):
         slurm_task(**said)
+
+
+READS_AHEAD = """
+import atexit, threading, time
+report = lambda: print([thread.is_alive() for thread in threading.enumerate() if thread.daemon])
+atexit.register(report)  # called after what is registered later
+from fairseq.data.iterators import BufferedIterator
+from skiprnn_plugin import _fairseq_patches
+_fairseq_patches.apply()
+class Batches(list):
+    def __iter__(self):
+        try:
+            for batch in super().__iter__():
+                time.sleep({seconds})
+                yield batch
+        finally:
+            print("ended")
+iterators = [BufferedIterator(size, Batches(range(100))) for size in (1, 50)]
+assert [next(iterator) for iterator in iterators for _ in range(3)] == [0, 1, 2] * 2
+"""
+
+
+def test_threads_that_read_batches_end_before_their_process():
+    """One waits for room in its queue, one has room for more than it has read; and an exception ends a process too."""
+    for ending, seconds in (("", 0.001), ("raise ValueError", 0.01)):
+        process = run(sys.executable, "-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
+        assert process.stdout.splitlines() == ["ended", "ended", "[]"], process.stderr
+        assert process.returncode == (1 if ending else 0)
+
+
+def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
+    monkeypatch.setattr(_fairseq_patches, "LAST_BATCH_SECONDS", 0.1)
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait, daemon=True)
+    thread._queue = queue.Queue()
+    thread.start()
+    _fairseq_patches._end_reading([thread])
+    assert thread.is_alive()
+    release.set()
+    thread.join()
