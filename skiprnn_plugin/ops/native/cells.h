@@ -14,13 +14,13 @@ namespace {
 template <int CELL, bool KEEP>
 void combine(int64_t hidden, float *sums, const float *u, const float *h, const float *c, float *new_h, float *new_c) {
     const int64_t width = padded(hidden);
-    const auto sum = [&](int block, int64_t at) {
+    const auto sum = [&](int block, int64_t at) SKIPRNN_INLINED {
         V value = load(sums + block * width + at);
         const int from = block - CELLS[CELL].hh_at;
         if (u && from >= 0 && from < CELLS[CELL].hh_first) value = value + load(u + from * width + at);
         return first_lanes(value, hidden - at);
     };
-    const auto keep = [&](int block, int64_t at, V value) {
+    const auto keep = [&](int block, int64_t at, V value) SKIPRNN_INLINED {
         if (KEEP) store(sums + block * width + at, value);
     };
     for (int64_t at = 0; at < width; at += LANES) {
@@ -124,7 +124,7 @@ inline float dot_difference(int64_t width, const float *a, const float *b, const
     return total(sum);
 }
 
-inline V dot(int64_t width, const float *a, const float *b, V sum) {
+SKIPRNN_INLINE V dot(int64_t width, const float *a, const float *b, V sum) {
     for (int64_t at = 0; at < width; at += LANES) sum = multiply_add(load(a + at), load(b + at), sum);
     return sum;
 }

@@ -18,6 +18,10 @@
 
 namespace {
 
+/* A V of several registers would be handed to a function, and come back, in memory. */
+#define SKIPRNN_INLINED __attribute__((always_inline))
+#define SKIPRNN_INLINE inline SKIPRNN_INLINED
+
 constexpr int LANES = 16;
 
 #if defined(__AVX512F__)
@@ -38,52 +42,53 @@ struct V {
 
 #define SKIPRNN_EACH_PART _Pragma("GCC unroll 4") for (int i = 0; i < PARTS; i++)
 
-inline Floats load_part(const float *from) {
+SKIPRNN_INLINE Floats load_part(const float *from) {
     Floats part;
     memcpy(&part, from, sizeof part);
     return part;
 }
 
-inline void store_part(float *to, Floats part) { memcpy(to, &part, sizeof part); }
+SKIPRNN_INLINE void store_part(float *to, Floats part) { memcpy(to, &part, sizeof part); }
 
-inline Floats all(float value) { return value - Floats{}; }  // + would turn -0 into 0
+SKIPRNN_INLINE Floats all(float value) { return value - Floats{}; }  // + would turn -0 into 0
 
-inline V load(const float *from) {
+/* Copied as a whole, a V of several registers would pass through memory. */
+SKIPRNN_INLINE V load(const float *from) {
     V v;
-    memcpy(&v, from, sizeof v);
+    SKIPRNN_EACH_PART v.part[i] = load_part(from + i * WIDTH);
     return v;
 }
 
-inline void store(float *to, V v) { memcpy(to, &v, sizeof v); }
+SKIPRNN_INLINE void store(float *to, V v) { SKIPRNN_EACH_PART store_part(to + i * WIDTH, v.part[i]); }
 
-inline V fill(float value) {
+SKIPRNN_INLINE V fill(float value) {
     V v;
     SKIPRNN_EACH_PART v.part[i] = all(value);
     return v;
 }
 
-inline V operator+(V a, V b) {
+SKIPRNN_INLINE V operator+(V a, V b) {
     SKIPRNN_EACH_PART a.part[i] += b.part[i];
     return a;
 }
 
-inline V operator-(V a, V b) {
+SKIPRNN_INLINE V operator-(V a, V b) {
     SKIPRNN_EACH_PART a.part[i] -= b.part[i];
     return a;
 }
 
-inline V operator*(V a, V b) {
+SKIPRNN_INLINE V operator*(V a, V b) {
     SKIPRNN_EACH_PART a.part[i] *= b.part[i];
     return a;
 }
 
-inline V operator/(V a, V b) {
+SKIPRNN_INLINE V operator/(V a, V b) {
     SKIPRNN_EACH_PART a.part[i] /= b.part[i];
     return a;
 }
 
 /* v in its first `count` lanes; 0 in the others, whatever they hold, NaN too. */
-inline V first_lanes(V v, int64_t count) {
+SKIPRNN_INLINE V first_lanes(V v, int64_t count) {
     static constexpr int32_t which[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     const int32_t *from = which + LANES - (count < LANES ? count : LANES);
     SKIPRNN_EACH_PART {
@@ -95,7 +100,7 @@ inline V first_lanes(V v, int64_t count) {
 }
 
 /* a b + c, rounded once where the instruction set can. */
-inline Floats multiply_add(Floats a, Floats b, Floats c) {
+SKIPRNN_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
     return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
@@ -107,13 +112,13 @@ inline Floats multiply_add(Floats a, Floats b, Floats c) {
 #endif
 }
 
-inline V multiply_add(V a, V b, V c) {
+SKIPRNN_INLINE V multiply_add(V a, V b, V c) {
     SKIPRNN_EACH_PART c.part[i] = multiply_add(a.part[i], b.part[i], c.part[i]);
     return c;
 }
 
 /* Sum of the 16, always in this order. */
-inline float total(V v) {
+SKIPRNN_INLINE float total(V v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v.part[0]);
 #endif
@@ -125,13 +130,13 @@ inline float total(V v) {
 }
 
 /* Of one register. All keep NaN: a comparison with it is false, and the second value is then taken. */
-inline Floats choose(Integers which, Floats yes, Floats no) {
+SKIPRNN_INLINE Floats choose(Integers which, Floats yes, Floats no) {
     return (Floats)((which & (Integers)yes) | (~which & (Integers)no));
 }
 
-inline Floats absolute(Floats x) { return (Floats)((Integers)x & 0x7fffffff); }
+SKIPRNN_INLINE Floats absolute(Floats x) { return (Floats)((Integers)x & 0x7fffffff); }
 
-inline Floats at_least(Floats x, float limit) {
+SKIPRNN_INLINE Floats at_least(Floats x, float limit) {
     const Floats limits = all(limit);
 #if defined(__AVX512F__)
     return (Floats)_mm512_max_ps((__m512)limits, (__m512)x);  // the second, if one is NaN
@@ -144,7 +149,7 @@ inline Floats at_least(Floats x, float limit) {
 struct Exponential {
     Floats n, rest;
 
-    explicit Exponential(Floats y) {
+    SKIPRNN_INLINE explicit Exponential(Floats y) {
 #if defined(__AVX512F__)
         n = (Floats)_mm512_roundscale_ps((__m512)(y * 1.44269504f), 0);
 #else
@@ -164,7 +169,7 @@ struct Exponential {
     }
 
     /* 2^n x, which may be denormal. */
-    Floats scale(Floats x) const {
+    SKIPRNN_INLINE Floats scale(Floats x) const {
 #if defined(__AVX512F__)
         return (Floats)_mm512_scalef_ps((__m512)x, (__m512)n);
 #else
@@ -176,7 +181,7 @@ struct Exponential {
 };
 
 /* 1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow; down to the smallest denormal number. */
-inline V sigmoid(V x) {
+SKIPRNN_INLINE V sigmoid(V x) {
     SKIPRNN_EACH_PART {
         const Floats value = x.part[i];
         const Exponential of(at_least((Floats)((Integers)value | INT32_MIN), -104.0f));
@@ -187,7 +192,7 @@ inline V sigmoid(V x) {
 }
 
 /* tanh(x) = -s / (2 + s) with s = exp(-2 |x|) - 1, the sign put back. */
-inline V tanh(V x) {
+SKIPRNN_INLINE V tanh(V x) {
     SKIPRNN_EACH_PART {
         const Floats value = x.part[i];
         const Exponential of(at_least(-2.0f * absolute(value), -80.0f));
