@@ -1,5 +1,6 @@
-"""Run a function once a module has been imported."""
+"""Run a function once a module has been imported; put another in a function's place."""
 
+import functools
 import importlib.abc
 import importlib.util
 import sys
@@ -44,3 +45,13 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = exec_module
         return spec
+
+
+def replace(owner, name: str, wrap: Callable) -> None:
+    """Set a function of a module or a class to ``wrap(function)``, unless that has been done."""
+    function = getattr(owner, name)
+    if not hasattr(function, "of_skiprnn_plugin"):
+        wrapped = functools.wraps(function)(wrap(function))
+        wrapped.of_skiprnn_plugin = True
+        static = isinstance(vars(owner)[name], staticmethod)
+        setattr(owner, name, staticmethod(wrapped) if static else wrapped)

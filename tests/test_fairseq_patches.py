@@ -15,7 +15,7 @@ import omegaconf
 import pytest
 import torch
 
-from skiprnn_plugin import _fairseq_patches, _signals
+from skiprnn_plugin import _fairseq_patches, _processes, _signals
 
 from .command_line import ROOT, run, train, train_options
 
@@ -320,12 +320,12 @@ def test_threads_that_read_batches_end_before_their_process():
 
 
 def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
-    monkeypatch.setattr(_fairseq_patches, "LAST_BATCH_SECONDS", 0.1)
+    monkeypatch.setattr(_processes, "LAST_BATCH_SECONDS", 0.1)
     release = threading.Event()
     thread = threading.Thread(target=release.wait, daemon=True)
     thread._queue = queue.Queue()
     thread.start()
-    _fairseq_patches._end_reading([thread])
+    _processes._end_reading([thread])
     assert thread.is_alive()
     release.set()
     thread.join()
