@@ -305,7 +305,7 @@ class Batches(list):
                 time.sleep({seconds})
                 yield batch
         finally:
-            print("ended")
+            print("ended\\n", end="")  # in one piece
 iterators = [BufferedIterator(size, Batches(range(100))) for size in (1, 50)]
 assert [next(iterator) for iterator in iterators for _ in range(3)] == [0, 1, 2] * 2
 """
