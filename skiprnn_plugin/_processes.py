@@ -209,9 +209,9 @@ def end_reading_at_exit() -> None:
     """Threads that read batches ahead end before the interpreter does.
 
     Such a thread may be anywhere in torch's code when its process ends, and where that gives memory back, Python cannot
-    end it: with ``--num-workers 1`` one process in 50 was aborted ("terminate called without an active exception", exit
-    status 134) after it had trained and saved everything. Needed until fairseq ends them, or Python 3.14, which lets
-    such threads hang.
+    end it: with ``--num-workers 1`` a process was aborted now and then ("terminate called without an active exception",
+    exit status 134) after it had trained and saved everything. Needed until fairseq ends them, or Python 3.14, which
+    lets such threads hang.
     """
     from fairseq.data import iterators
 

@@ -296,8 +296,7 @@ import atexit, threading, time
 report = lambda: print([thread.is_alive() for thread in threading.enumerate() if thread.daemon])
 atexit.register(report)  # called after what is registered later
 from fairseq.data.iterators import BufferedIterator
-from skiprnn_plugin import _fairseq_patches
-_fairseq_patches.apply()
+import skiprnn_plugin
 class Batches(list):
     def __iter__(self):
         try:
