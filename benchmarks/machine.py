@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 import torch
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("torch", "onnx", "onnxruntime", "numpy")
+PACKAGES = ("onnx", "onnxruntime", "numpy")
 
 
 def describe_machine(device: str) -> Dict[str, Any]:
@@ -27,8 +27,11 @@ def describe_machine(device: str) -> Dict[str, Any]:
 
 
 def describe_versions(device: str) -> Dict[str, Optional[str]]:
-    """Of Python, the packages (None if not installed), torch's oneDNN and cuDNN."""
-    versions: Dict[str, Optional[str]] = {"python": platform.python_version()}
+    """Of Python, torch, the packages (None if not installed), torch's oneDNN and cuDNN."""
+    versions: Dict[str, Optional[str]] = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,  # with the build, as +cu130, which the package's metadata may lack
+    }
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)
