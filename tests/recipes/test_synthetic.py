@@ -1,0 +1,50 @@
+"""quickstart.sh, adding.sh and frequency.sh, cut short, as a person starts them."""
+
+from .start import assert_settings, needs_environment, recipe
+
+
+@needs_environment
+def test_quickstart(tmp_path):
+    process = recipe("quickstart.sh", 2, RUNS=str(tmp_path))
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert "| Skip GRU, lambda=1e-5 | Yes | 50.7% ± 2.6% | 9.40e5 | No |" in process.stdout
+    assert (tmp_path / "quickstart/samples.png").stat().st_size > 10000
+    assert_settings(tmp_path / "quickstart/checkpoint_last.pt", lr=[1e-3], cost_per_sample=1e-5)
+    again = recipe("quickstart.sh", RUNS=str(tmp_path), MAX_UPDATE="2")
+    assert again.stdout.splitlines()[-6:] == process.stdout.splitlines()[-6:] and "train_inner" not in again.stderr
+
+
+@needs_environment
+def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
+    def go():
+        process = recipe("adding.sh", "gru", "lstm-skip-0.5", RUNS=str(tmp_path), MAX_UPDATE="1", SEEDS="3 5")
+        assert process.returncode == 0, process.stderr[-2000:]
+        return process.stdout.splitlines()
+
+    lines = go()
+    assert sorted(line.split(",")[0] for line in lines if "update 1:" in line) == [
+        "gru seed 3", "gru seed 5", "lstm-skip-0.5 seed 3", "lstm-skip-0.5 seed 5"
+    ]  # fmt: skip
+    assert_settings(tmp_path / "adding/gru/seed3/checkpoint_last.pt", lr=[1e-4], cost_per_sample=0)
+    table = [line for line in lines if line.startswith("|")]
+    assert [line.split("|")[1].strip() for line in table[2:]] == ["LSTM (p_skip = 0.5)", "GRU"]
+    assert all(line.split("|")[-2].strip() == "2" for line in table[2:])  # runs
+    again = go()
+    assert [line for line in again if line.startswith("|")] == table
+    assert not any("update 1:" in line for line in again)
+
+
+@needs_environment
+def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_period(tmp_path):
+    process = recipe("frequency.sh", "--quick", RUNS=str(tmp_path), MAX_UPDATE="1", SAMPLING_PERIODS="1 0.5")
+    assert process.returncode == 0, process.stderr[-2000:]
+    lines = process.stdout.splitlines()
+    assert sorted(line.split(", update")[0] for line in lines if "update 1: accuracy" in line) == [
+        "0.5 ms, skip-gru-1e-4 seed 1", "1 ms, skip-gru-1e-4 seed 1"
+    ]  # fmt: skip
+    rows = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines if line.startswith("| Skip")]
+    label = "Skip GRU, lambda=1e-4"
+    assert rows == [[label, "Yes", "23.5 ± 6.2", "No"], [label, "Yes", "22.5 ± 2.1", "No"]]
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["frequency-quick-0.5ms", "frequency-quick-1ms"]
+    pictures = list(tmp_path.glob("*/skip-gru-1e-4/seed1/samples.png"))
+    assert len(pictures) == 2 and all(picture.stat().st_size > 10000 for picture in pictures)
