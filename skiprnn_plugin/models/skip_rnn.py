@@ -91,6 +91,7 @@ class SkipRNNModel(BaseFairseqModel):
         embedding: what turns words into input, [number of words, input_size]; None where the input is numbers.
         per_step: whether to predict from the output of every step, not from the last one alone.
         encoder_flops: multiply-accumulates, beside the recurrence's, that an update takes.
+        predicts: what a prediction holds, as :class:`SequenceTask` has it; None is taken for classes.
     """
 
     def __init__(
@@ -101,11 +102,13 @@ class SkipRNNModel(BaseFairseqModel):
         embedding: Optional[nn.Embedding] = None,
         per_step: bool = False,
         encoder_flops: float = 0,
+        predicts: Optional[str] = None,
     ):
         super().__init__()
         self.embedding = embedding
         self.per_step = per_step
         self.encoder_flops = encoder_flops
+        self.predicts = predicts
         check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
         check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
         check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
@@ -145,7 +148,8 @@ class SkipRNNModel(BaseFairseqModel):
     @classmethod
     def build_model(cls, cfg, task):
         """For a task that says its ``input_size``, ``output_size`` and what else :class:`SequenceTask` has to say."""
-        return cls(cfg, task.input_size, task.output_size, task.build_embedding(), task.per_step, task.encoder_flops)
+        what = (task.input_size, task.output_size, task.build_embedding(), task.per_step, task.encoder_flops)
+        return cls(cfg, *what, getattr(task, "predicts", None))
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
@@ -197,7 +201,15 @@ class SkipRNNModel(BaseFairseqModel):
         return numbers if self.num_directions == 1 else numbers.view(batch, steps, 2).permute(2, 0, 1)
 
     def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:
-        """Class probabilities, in float32."""
+        """Class probabilities, in float32. Raises ValueError where the task does not predict classes."""
+        predicts = getattr(self, "predicts", None)
+        if predicts in ("labels", "numbers"):
+            from ..tasks.sequence import CRITERIONS  # after the models, as above
+
+            raise ValueError(
+                f"--criterion: the task predicts {predicts}, expected {CRITERIONS[predicts]}, got one that asks for "
+                "probabilities of classes"
+            )
         normalize = torch.log_softmax if log_probs else torch.softmax
         return normalize(net_output.prediction.float(), -1)
 

@@ -192,6 +192,7 @@ def test_stops_once_solved_below_the_fraction(tmp_path, interval):
         (("--cost-per-sample=-1e-5",), "--cost-per-sample.*-1e-05"),
         (("--hidden-size", "0"), "--hidden-size.*0"),
         (("--engine", "warp"), "--engine.*'warp'"),
+        (("--criterion", "with_budget", "--base-criterion", "cross_entropy"), "--criterion: .*predicts numbers.*mse_w"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

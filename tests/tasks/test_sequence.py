@@ -10,6 +10,7 @@ from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWith
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
 
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # isort: skip
 from fairseq.data import FairseqDataset  # isort: skip
 
 
@@ -69,6 +70,19 @@ def test_its_batches_are_all_that_the_criterion_needs(task):
     loss, size, log = task.valid_step(sample, model, criterion)
     assert size == 7 and log["ntokens"] == log["steps"] == sample["net_input"]["lengths"].sum()
     assert loss.isfinite() and log["updates"] <= log["steps"]
+
+
+@pytest.mark.parametrize(
+    "predicts,fitting", [("numbers", "mse_with_budget"), ("labels", "binary_cross_entropy_with_budget")]
+)
+def test_a_criterion_for_classes_where_there_are_none(task, predicts, fitting):
+    """Such as fairseq's default one."""
+    task.predicts = predicts
+    model = SkipRNNModel.build_model(SkipRNNConfig(hidden_size=4), task)
+    sample = task.dataset("valid").collater(list(range(7)))
+    message = f"^--criterion: the task predicts {predicts}, expected {fitting}, got one that asks for probabilities of"
+    with pytest.raises(ValueError, match=message):
+        task.valid_step(sample, model, CrossEntropyCriterion(task, sentence_avg=True))
 
 
 def test_an_engine_runs_trained_models_that_it_can_not_train(task):
