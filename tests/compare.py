@@ -7,16 +7,16 @@ import torch
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 
 
-def assert_close(got, expected, what="value"):
-    """``got`` equals ``expected`` in shape and dtype, and in value to the dtype's tolerance; an array of zeros needs
-    the tolerance itself."""
+def assert_close(got, expected, what="value", tolerance=None):
+    """``got`` equals ``expected`` in shape and dtype, and in value to the dtype's tolerance, or the one given; an array
+    of zeros needs the tolerance itself."""
     got, expected = torch.as_tensor(got).detach(), torch.as_tensor(expected).detach()
     assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
     assert got.shape == expected.shape, f"{what}: shape {tuple(got.shape)}, expected {tuple(expected.shape)}"
     if expected.numel() == 0:
         return
     error, scale = (got - expected).abs().max().item(), expected.abs().max().item()
-    allowed = TOLERANCE[expected.dtype] * (scale or 1)
+    allowed = (TOLERANCE[expected.dtype] if tolerance is None else tolerance) * (scale or 1)
     assert error <= allowed, f"{what}: off by {error:.2e}, allowed {allowed:.2e} (largest value {scale:.2e})"
 
 

@@ -83,4 +83,4 @@ def _real_steps(arguments: dict, updates: Tensor) -> Tensor:
         lengths = find_span(mask, batch, steps)[1]
     elif lengths is None:
         lengths = steps
-    return torch.as_tensor(lengths, device=updates.device).expand(batch)
+    return torch.as_tensor(lengths, dtype=torch.int64, device=updates.device).expand(batch)

@@ -187,7 +187,7 @@ class SkipRNNModel(BaseFairseqModel):
         return SkipRNNOutput(
             self.head(self.dropout(output)),
             updates,
-            self.num_directions * lengths,
+            self.num_directions * lengths.to(torch.int64),
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
         )

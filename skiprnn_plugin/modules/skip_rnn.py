@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from ..ops.scan import OPTIONS, check_engine, check_threshold
+from ..ops.scan import OPTIONS, as_state, check_engine, check_threshold
 from .arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
@@ -240,11 +240,12 @@ class SkipRNNBase(nn.Module):
 
     def _split(self, state: Optional[SkipState], *tensors: Optional[Tensor]):
         """State and tensors of each of two directions."""
-        parts = (None,) * 4 if state is None else SkipState(*state)
+        parts = (None,) * 4 if state is None else as_state(state)
         names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")
         for name, tensor in zip(names, (*parts, *tensors)):
-            if tensor is not None and (tensor.dim() == 0 or tensor.shape[0] != 2):
-                raise ValueError(f"{name}: expected a leading 2, for the directions, got shape {tuple(tensor.shape)}")
+            if tensor is not None and not (isinstance(tensor, Tensor) and tensor.dim() > 0 and tensor.shape[0] == 2):
+                got = f"shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise ValueError(f"{name}: expected a tensor with a leading 2, for the directions, got {got}")
         parts = [(None, None) if tensor is None else tensor.unbind(0) for tensor in (*parts, *tensors)]
         states = [None, None] if state is None else [SkipState(*values) for values in zip(*parts[:4])]
         return states, *parts[4:]
@@ -259,7 +260,7 @@ class SkipRNNBase(nn.Module):
         if backward:
             x, schedule, noise = (None if value is None else value.flip(1) for value in (x, schedule, noise))
             if lengths is not None:  # and checked, in the first direction
-                lengths = torch.as_tensor(lengths, device=x.device)
+                lengths = torch.as_tensor(lengths, dtype=torch.int64, device=x.device)
                 offsets = steps - lengths - (0 if offsets is None else offsets)
         if state is None:
             state = self._initial_state(suffix)

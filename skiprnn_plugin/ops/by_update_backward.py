@@ -20,6 +20,7 @@ from torch import Tensor
 
 from . import jump
 from .by_update import Inputs, Step, candidates, held_after, pick, start
+from .cells import add_product
 from .reference import update_probability
 from .skipped import Skipped, list_skipped
 from .types import LayerWeights, SkipState
@@ -89,10 +90,15 @@ class _Backward:
             self._lay_out(updates)
             self.d_gate_weight = torch.zeros_like(inputs.gate.weight, dtype=self.dp.dtype)
             self.d_gate_bias = torch.zeros_like(inputs.gate.bias, dtype=self.dp.dtype)
-        self.d_weights = [LayerWeights(*map(torch.zeros_like, w[:4])) for w in inputs.weights]
+        # Half precision would lose what many steps add up to
+        self.wide = torch.promote_types(inputs.x.dtype, torch.float32)
+        self.d_weights = [
+            LayerWeights(*(torch.zeros_like(each, dtype=self.wide) for each in w[:4])) for w in inputs.weights
+        ]
         self.products: List[list] = [[] for _ in inputs.weights]
         self.dx = torch.zeros_like(inputs.x, memory_format=torch.contiguous_format) if need_dx else None
-        self.d_mask = None if inputs.dropout_mask is None else torch.zeros_like(inputs.dropout_mask)
+        mask = inputs.dropout_mask
+        self.d_mask = None if mask is None else torch.zeros_like(mask, dtype=self.wide)
         self.holds_initial = (updates.cumsum(1) == 0) & inputs.real
 
     def run(self) -> Gradients:
@@ -114,7 +120,12 @@ class _Backward:
         d_gate = (None, None)
         if gate is not None:
             d_gate = self.d_gate_weight.to(gate.weight.dtype), self.d_gate_bias.to(gate.bias.dtype)
-        return Gradients(self.dx, self.d_weights, state, *d_gate, self.d_mask)
+        d_weights = [
+            LayerWeights(*(d.to(each.dtype) for d, each in zip(d_layer[:4], w)))
+            for d_layer, w in zip(self.d_weights, inputs.weights)
+        ]
+        d_mask = None if self.d_mask is None else self.d_mask.to(inputs.dropout_mask.dtype)
+        return Gradients(self.dx, d_weights, state, *d_gate, d_mask)
 
     def _lay_out(self, updates: Tensor) -> None:
         """What is known of the gate before the pass begins, for the updates and the skipped steps of each iteration."""
@@ -268,10 +279,10 @@ class _Backward:
             each[0] if len(each) == 1 else torch.cat(each) for each in zip(*pending)
         )
         d = self.d_weights[layer]
-        d.weight_ih.addmm_(d_input.t(), read)
+        add_product(d.weight_ih, d_input, read)
         self.inputs.cell.add_weight_hh_grad(d.weight_hh, d_recurrent, h, kept)
-        d.bias_ih.add_(d_input.sum(0))
-        d.bias_hh.add_(d_recurrent.sum(0))
+        d.bias_ih.add_(d_input.sum(0, dtype=self.wide))
+        d.bias_hh.add_(d_recurrent.sum(0, dtype=self.wide))
         pending.clear()
 
 
@@ -283,7 +294,8 @@ def _sum_while_held(d_output: Tensor, updates: Tensor, real: Tensor) -> Tensor:
     """From every step on, the sum of the outputs' gradients as long as the state is held, [B, T, H]."""
     d_output = d_output.masked_fill(~real.unsqueeze(-1), 0)
     held = torch.empty_like(d_output)
-    total = torch.zeros_like(d_output[:, 0]) if d_output.shape[1] > 0 else None
+    wide = torch.promote_types(d_output.dtype, torch.float32)
+    total = torch.zeros_like(d_output[:, 0], dtype=wide) if d_output.shape[1] > 0 else None
     for t in range(d_output.shape[1] - 1, -1, -1):
         total = total + d_output[:, t]
         held[:, t] = total

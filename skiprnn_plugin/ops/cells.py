@@ -80,7 +80,7 @@ class Cell:
     @staticmethod
     def add_weight_hh_grad(total: Tensor, du: Tensor, h: Tensor, kept: Tuple[Tensor, ...]) -> None:
         """Add to ``total`` the gradient of ``weight_hh`` from that of U h + b', of any number of steps at once."""
-        total.addmm_(du.t(), h)
+        add_product(total, du, h)
 
 
 class LSTM(Cell):
@@ -194,8 +194,8 @@ class GRUResetBefore(GRU):
     @staticmethod
     def add_weight_hh_grad(total, du, h, kept):
         size = h.shape[-1]
-        total[: 2 * size].addmm_(du[:, : 2 * size].t(), h)
-        total[2 * size :].addmm_(du[:, 2 * size :].t(), kept[0] * h)
+        add_product(total[: 2 * size], du[:, : 2 * size], h)
+        add_product(total[2 * size :], du[:, 2 * size :], kept[0] * h)
 
 
 class RNN(Cell):
@@ -225,6 +225,14 @@ def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return linear(x, weight, bias)
 
 
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add a^T b to ``total``, which may be in a higher precision."""
+    if total.dtype == a.dtype:
+        total.addmm_(a.t(), b)
+    else:
+        total.add_(a.t() @ b)
+
+
 def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
     """Zoneout (Krueger et al. 2017): a unit keeps its old value where ``mask`` is 1."""
     return mask * old + (1 - mask) * new
@@ -244,11 +252,12 @@ def _normalize(gates: Tensor, w: LayerWeights) -> Tensor:
     if w.norm_weight is None:
         return gates
     each = gates.unflatten(-1, (-1, w.weight_hh.shape[-1]))
+    each = each.to(torch.promote_types(each.dtype, torch.float32))  # a square soon is too large for float16
     deviation = each - each.mean(-1, keepdim=True)
     variance = deviation.square().mean(-1, keepdim=True)
     # sqrt has no gradient at 0 (a gate whose units are all equal, as with one unit): hold such a row at 0 instead
     std = torch.where(variance > 0, variance, 1.0).sqrt() * (variance > 0)
-    return (deviation / (std + NORM_EPS)).flatten(-2) * w.norm_weight + w.norm_bias
+    return (deviation / (std + NORM_EPS)).flatten(-2).to(gates.dtype) * w.norm_weight + w.norm_bias
 
 
 CELLS = {"lstm": LSTM, "gru": GRU, "gru_reset_before": GRUResetBefore, "rnn": RNN}

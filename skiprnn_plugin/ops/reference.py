@@ -12,7 +12,7 @@ Every candidate is computed, skipped or not, so this engine saves no time.
 """
 
 from contextlib import nullcontext
-from typing import Optional, Sequence, Tuple, Type, Union
+from typing import List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
@@ -44,6 +44,12 @@ def scan(
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
     p, acc = state.p, state.acc
+    # Half precision would lose what autograd adds up over many steps, so that the sums are in float32, as p and acc are
+    dtype, wide = h[0].dtype, p.dtype
+    half = dtype != wide and not torch.is_autocast_enabled(x.device.type)
+    if half:
+        h, c = _to(h, wide), _to(c, wide)
+        wide_weights = [LayerWeights(*_to(w, wide)) for w in weights]
     real = real_steps(x, begin, end)
     schedule = schedule if schedule is None else schedule.to(p.dtype)
     if real is not None:
@@ -51,7 +57,11 @@ def scan(
     outputs, updates = [], []
     for t in range(x.shape[1]):
         masks = dropout_mask, _at_step(zoneout_mask, t), _at_step(recurrent_dropout_mask, t)
-        new_h, new_c = _candidates(x[:, t], h, c, weights, cell, *masks)
+        held = h, c
+        if half:
+            held = _to(h, dtype), _to(c, dtype)
+            weights = [LayerWeights(*_to(w, dtype)) for w in wide_weights]
+        new_h, new_c = _candidates(x[:, t], *held, weights, cell, *masks)
         v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
         if schedule is None:
             u = binarize(v, threshold if isinstance(threshold, float) else threshold[:, t])
@@ -62,12 +72,14 @@ def scan(
         if gate is not None:
             p = u * update_probability(new_c if cell.has_c else new_h, gate, p.dtype) + (1 - u) * p
             acc = (1 - u) * v if real is None else torch.where(real[:, t], (1 - u) * v, acc)
-        read = u.unsqueeze(-1).to(x.dtype)
+        read = u.unsqueeze(-1).to(wide if half else x.dtype)
         h = [read * new + (1 - read) * old for new, old in zip(new_h, h)]
         if cell.has_c:
             c = [read * new + (1 - read) * old for new, old in zip(new_c, c)]
         updates.append(u)
-        outputs.append(h[-1])
+        outputs.append(h[-1].to(dtype) if half else h[-1])
+    if half:
+        h, c = _to(h, dtype), _to(c, dtype)
     state = SkipState(torch.stack(h), torch.stack(c) if cell.has_c else None, p, acc)
     updates = torch.stack(updates, 1) if updates else p.new_zeros(x.shape[:2])
     if last_only:
@@ -86,6 +98,10 @@ def real_steps(x: Tensor, begin: Optional[Tensor], end: Optional[Tensor]) -> Opt
     if begin is None:
         return t < end.unsqueeze(1)
     return t >= begin.unsqueeze(1) if end is None else (begin.unsqueeze(1) <= t) & (t < end.unsqueeze(1))
+
+
+def _to(tensors: Sequence[Optional[Tensor]], dtype: torch.dtype) -> List[Optional[Tensor]]:
+    return [each if each is None else each.to(dtype) for each in tensors]
 
 
 def _at_step(mask: Optional[Tensor], t: int) -> Optional[Tensor]:

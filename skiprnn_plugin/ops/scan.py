@@ -268,15 +268,21 @@ def _check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -
         _check_tensors(f"weights[{layer}]", w, shapes if normalized else shapes[:4], first)
 
 
+def as_state(state) -> SkipState:
+    """``state``, if its parts are a SkipState's. Raises ValueError."""
+    if type(state) is SkipState:
+        return state
+    if not isinstance(state, tuple) or not 0 < len(state) <= len(SkipState._fields):
+        parts = f" of {len(state)}" if isinstance(state, tuple) else ""
+        raise ValueError(f"state: expected a SkipState, got {type(state).__name__}{parts}")
+    return SkipState(*state)
+
+
 def _check_state(
     state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]
 ) -> Tuple[SkipState, torch.dtype]:
     """``state``, and the dtype of its ``p`` and ``acc``, float32 or wider."""
-    if not isinstance(state, tuple):
-        raise ValueError(f"state: expected a SkipState, got {type(state).__name__}")
-    if type(state) is not SkipState:
-        state = SkipState(*state)
-    h, c, p, acc = state
+    h, c, p, acc = state = as_state(state)
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
     same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))

@@ -172,6 +172,13 @@ def test_padding_is_no_step(padding, bidirectional):
     assert log["with_budget.steps"] == log["with_budget.updates"] == expected
 
 
+def test_steps_of_lengths_in_a_small_type():
+    rnn = SkipGRU(3, 5, bidirectional=True, update_bias=9.0)
+    with listen(rnn) as calls:
+        rnn(torch.randn(1, 140, 3), lengths=torch.tensor([130], dtype=torch.uint8))
+    assert calls[0].steps.tolist() == calls[0].count.tolist() == [260]
+
+
 def test_packed_sequences():
     rnn = SkipLSTM(3, 5, update_bias=9.0)
     packed = nn.utils.rnn.pack_padded_sequence(torch.randn(3, 6, 3), [3, 6, 4], batch_first=True, enforce_sorted=False)

@@ -87,6 +87,11 @@ def test_bidirectional(arch):
     assert {name for name, p in model.named_parameters() if p.grad is None} == set()
 
 
+def test_steps_of_lengths_in_a_small_type():
+    lengths = torch.tensor([130], dtype=torch.uint8)
+    assert build("full_gru", hidden_size=4, bidirectional=True)(torch.randn(1, 140, 3), lengths).steps.tolist() == [260]
+
+
 def test_gate_layers():
     model = build("skip_lstm", hidden_size=6, num_layers=3, gate_layers=[0, 2])
     assert model.rnn.gate_layers == (0, 2) and model.rnn.update_weight.shape == (1, 12)

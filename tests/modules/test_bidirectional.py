@@ -131,10 +131,21 @@ def test_one_layer_of_full_updates_is_torchs(ours, theirs, batch_first):
     assert_close(skip(x)[0], peer(x, state if ours is SkipLSTM else state[0])[0], "output")
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+def test_lengths_in_a_type_that_ends_before_the_steps_do(dtype):
+    rnn = SkipGRU(2, 4, bidirectional=True)
+    x = torch.randn(2, 784, 2)
+    lengths = torch.tensor([100, 120])
+    assert_equal(rnn(x, lengths=lengths.to(dtype)), rnn(x, lengths=lengths))
+
+
 @pytest.mark.parametrize(
     "argument, changes",
     [
         ("schedule", {"schedule": torch.ones(4, STEPS)}),
+        ("schedule", {"schedule": [[1] * STEPS] * 4}),
+        ("state", {"state": torch.zeros(2, 2, 4, 5).double()}),
+        ("state", {"state": (torch.zeros(2, 2, 4, 5).double(),) * 5}),
         ("noise", {"noise": torch.rand(4, STEPS)}),
         ("state.h", {"state": SkipState(torch.zeros(4, 4, 5))}),
         ("state.p", {"state": SkipState(torch.zeros(2, 2, 4, 5).double(), p=torch.ones(4))}),

@@ -69,6 +69,16 @@ def test_one_step_with_layer_norm(cell, scale):
     check(cell, "reference", problem, layer_norm=True)
 
 
+@every_cell
+def test_layer_norm_of_large_numbers_in_half_precision(cell):
+    """float16 ends at 65,504, which is the square of 256."""
+    problem = Problem(cell, steps=1, layers=1, layer_norm=True, dtype=torch.float16)
+    problem.tensors["x"].data *= 1000
+    wide = {name: tensor.detach().float() for name, tensor in problem.tensors.items()}
+    (half, *_), (expected, *_) = (problem.run("reference", each, gate=None) for each in (None, wide))
+    assert_close(half.float(), expected, "output", tolerance=0.01)
+
+
 def read(cell, values, updates, masks):
     """All steps of a stack with zoneout and recurrent dropout: outputs [B, T, H] and the gate's last input [B, H]."""
     size, kept, factors = values["h"].shape[-1], masks["zoneout_mask"], masks["recurrent_dropout_mask"]

@@ -60,6 +60,8 @@ BAD = {
     "state.c-dtype": ("state.c", state(c=zeros(*STATE, dtype=torch.float64))),
     "state.p-shape": ("state.p", state(p=zeros(BATCH, 1))),
     "state.acc-shape": ("state.acc", state(acc=zeros(1))),
+    "state-tensor": ("state", {"state": zeros(*STATE)}),
+    "state-five": ("state", {"state": (zeros(*STATE),) * 5}),
     "lengths-beyond": ("lengths", {"lengths": [STEPS, STEPS + 1]}),
     "lengths-negative": ("lengths", {"lengths": [-1, STEPS]}),
     "lengths-float": ("lengths", {"lengths": torch.tensor([1.0, 2.0])}),

@@ -150,6 +150,28 @@ def test_half_precision_stays_finite_over_784_steps(cell, engine, dtype):
 
 @every_engine_of_any_dtype
 @every_cell
+@pytest.mark.parametrize("updates", ["all", "first"])
+def test_half_precision_loses_nothing_of_long_sums(cell, engine, updates):
+    """bfloat16 has 8 bits: 1 added to 256 is lost, as a step's gradient would be in the sum over many."""
+    problem = Problem(cell, batch=2, steps=700, inputs=1, layers=1, dtype=torch.bfloat16)
+    schedule = torch.ones(2, 700)
+    if updates == "first":
+        schedule[:, 1:] = 0
+    names = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
+    with torch.no_grad():
+        problem.tensors["weight_hh_l0"] *= 0.3
+        problem.tensors["x"].abs_()
+    wide = {name: tensor.detach().float().requires_grad_() for name, tensor in problem.tensors.items()}
+    norms = []
+    for tensors in (problem.tensors, wide):
+        output = problem.run(engine, tensors, schedule=schedule, gate=None)[0]
+        gradients = torch.autograd.grad(output.float().sum(), [tensors[name] for name in names])
+        norms.append(torch.stack([each.float().norm() for each in gradients]))
+    assert_close(norms[0] / norms[1], torch.ones(4), "norms over float32's", tolerance=0.05)
+
+
+@every_engine_of_any_dtype
+@every_cell
 def test_autocast_keeps_the_gate_in_float32(cell, engine):
     problem = Problem(cell, batch=50, steps=1, dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
