@@ -3,7 +3,7 @@
 Such an engine is a module with three functions: ``forward``, ``backward`` and ``fake_saved``, as in :mod:`.indexed`.
 """
 
-from typing import List, Optional, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -46,23 +46,26 @@ class Scan(torch.autograd.Function):
             gradients,
             ctx.needs_input_grad[3],
         )
-        return None, None, None, *_no_second(ctx.engine, found)
+        return None, None, None, *_no_second(ctx.engine, found, (*tensors[:count], *gradients))
 
 
-def _no_second(engine: str, gradients: List[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    """The gradients, which raise an error where someone asks for theirs."""
+def _no_second(
+    engine: str, gradients: List[Optional[Tensor]], sources: Sequence[Optional[Tensor]]
+) -> List[Optional[Tensor]]:
+    """The gradients, which raise an error where someone asks for theirs, with respect to any of the ``sources``."""
     if not torch.is_grad_enabled():
         return gradients
     there = [each for each in gradients if each is not None]
-    marked = iter(_Refuse.apply(engine, *(each.requires_grad_() for each in there)))
+    sources = [each for each in sources if each is not None and each.requires_grad]
+    marked = iter(_Refuse.apply(engine, len(there), *there, *sources))
     return [None if each is None else next(marked) for each in gradients]
 
 
 class _Refuse(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, engine: str, *tensors) -> Tuple[Tensor, ...]:
+    def forward(ctx, engine: str, count: int, *tensors) -> Tuple[Tensor, ...]:
         ctx.engine = engine
-        return tuple(each.view_as(each) for each in tensors)
+        return tuple(each.view_as(each) for each in tensors[:count])
 
     @staticmethod
     def backward(ctx, *gradients):

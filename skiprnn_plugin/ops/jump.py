@@ -64,7 +64,7 @@ def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tenso
 def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
     """:func:`count_skips` by a division, and where it may be wrong, bool [N]: ``acc`` grows by repeated addition, which
     rounds every time, so it tells the number only where the sum is not too near the threshold."""
-    if threshold >= 1:  # v never exceeds 1
+    if threshold > 0.99 and torch.tensor(threshold, dtype=p.dtype, device="cpu").item() >= 1:  # v never exceeds 1
         return room.clone(), torch.zeros_like(room, dtype=torch.bool)
     need, slack = _additions(p, acc, threshold)
     count = torch.fmin(need.floor().clamp_(min=0), room.to(p.dtype)).long()

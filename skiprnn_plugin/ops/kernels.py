@@ -17,6 +17,20 @@ from .types import Operands, Options, SkipState
 
 NOTHING = nullcontext()
 NAMES = {cell: name for name, cell in CELLS.items()}
+PLAIN = {Tensor, Parameter, type(None)}  # others may have no memory that an engine could read
+
+
+def refuse(x: Tensor) -> Optional[str]:
+    """Why none of these engines can run now; None if they can."""
+    if torch.compiler.is_compiling():
+        return None
+    if torch.jit.is_tracing():
+        return "can't be traced by torch.jit"
+    if torch._C._are_functorch_transforms_active():
+        return "knows none of the transforms of torch.func"
+    if forward_ad._current_level >= 0:
+        return "has no forward-mode derivatives"
+    return None
 
 
 def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, threshold, dropout_mask, last_only):
@@ -34,8 +48,9 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         dtype = torch.get_autocast_dtype(x.device.type)
         x, h, c, dropout_mask, *weights = (_lower(each, dtype) for each in (x, *state[:2], dropout_mask, *weights))
         state = state._replace(h=h, c=c)
+    tensors = (x, *state, *((None, None) if gate is None else gate[:2]), *weights)
     # those who look at operations, or put others in place of tensors, as tracing does, see a registered one
-    seen = torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or type(x) not in (Tensor, Parameter)
+    seen = torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or not PLAIN.issuperset(map(type, tensors))
     if seen or engine not in TAKE_NONE:
         state = state.filled()
     operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
@@ -44,7 +59,7 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         if seen:
             output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
             c = c if cell.has_c else None
-        elif keep or forward_ad._current_level >= 0:  # of which torch then says that there is none
+        elif keep:
             output, h, c, p, acc, updates = Scan.apply(engine, options, keep, *operands, *weights)
         else:
             output, h, c, p, acc, updates = KERNELS[engine].forward(operands, weights, options, keep)[0]

@@ -33,10 +33,25 @@ def scan_op(
 ) -> List[Tensor]:
     """``Operands``, weights and ``Options`` to output, h, c (empty without one), p, acc, updates, and then what the
     engine's backward needs."""
+    _check_span(begin, end, x.shape[1])
     options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
     results, saved = KERNELS[engine].forward(operands, weights, options, keep)
     return [x.new_empty(0) if each is None else each for each in results + saved]
+
+
+def _check_span(begin: Optional[Tensor], end: Optional[Tensor], steps: int) -> None:
+    """What ``skip_scan`` checks, but for compiled code, in which it can't look at values."""
+    before = 0 if begin is None else begin
+    if begin is not None and bool(((begin < 0) | (begin > steps)).any()):
+        low, high = int(begin.min()), int(begin.max())
+        raise ValueError(f"offsets: expected values from 0 to the {steps} steps of x, got {low} to {high}")
+    if end is not None and bool(((end < before) | (end > steps)).any()):
+        low, high = int((end - before).min()), int(end.max())
+        raise ValueError(
+            f"lengths: expected values from 0, and none beyond the {steps} steps of x, got {low} as the smallest, and "
+            f"{high} as the last step"
+        )
 
 
 @scan_op.register_fake

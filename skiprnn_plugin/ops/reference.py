@@ -51,9 +51,10 @@ def scan(
         h, c = _to(h, wide), _to(c, wide)
         wide_weights = [LayerWeights(*_to(w, wide)) for w in weights]
     real = real_steps(x, begin, end)
+    seen = real if schedule is None else schedule if real is None else schedule & real
     schedule = schedule if schedule is None else schedule.to(p.dtype)
-    if real is not None:
-        x = x.masked_fill(~real.unsqueeze(-1), 0)  # whatever padding holds, NaN too, is never seen
+    if seen is not None:
+        x = x.masked_fill(~seen.unsqueeze(-1), 0)  # whatever padding and left out steps hold, NaN too, is never seen
     outputs, updates = [], []
     for t in range(x.shape[1]):
         masks = dropout_mask, _at_step(zoneout_mask, t), _at_step(recurrent_dropout_mask, t)
@@ -80,10 +81,11 @@ def scan(
         outputs.append(h[-1].to(dtype) if half else h[-1])
     if half:
         h, c = _to(h, dtype), _to(c, dtype)
+    p, acc = (new.clone() if new is old else new for new, old in ((p, state.p), (acc, state.acc)))
     state = SkipState(torch.stack(h), torch.stack(c) if cell.has_c else None, p, acc)
     updates = torch.stack(updates, 1) if updates else p.new_zeros(x.shape[:2])
     if last_only:
-        return state.h[-1], state, updates
+        return state.h[-1].clone(), state, updates
     output = torch.stack(outputs, 1) if outputs else x.new_zeros(*x.shape[:2], h[-1].shape[-1])
     if real is not None:
         output = output.masked_fill(~real.unsqueeze(-1), 0)

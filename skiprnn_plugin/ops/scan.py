@@ -1,7 +1,6 @@
 """``skip_scan``: the one entry point to all engines. Inputs are checked here, once."""
 
 import logging
-import math
 import numbers
 from functools import partial
 from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -25,7 +24,7 @@ class Engine(NamedTuple):
     Attributes:
         scan: a function like ``reference.scan``; ``zoneout_mask`` and ``recurrent_dropout_mask`` reach it if it can.
         options: which of ``OPTIONS`` it can.
-        refuse: why it cannot take some x; None if it can.
+        refuse: why it cannot take some x, or cannot run now; None if it can.
     """
 
     scan: Callable
@@ -35,8 +34,8 @@ class Engine(NamedTuple):
 
 ENGINES = {
     "reference": Engine(reference.scan, frozenset(OPTIONS)),
-    "indexed": Engine(partial(kernels.scan, "indexed")),
-    "native": Engine(partial(kernels.scan, "native"), refuse=native.refuse),
+    "indexed": Engine(partial(kernels.scan, "indexed"), refuse=kernels.refuse),
+    "native": Engine(partial(kernels.scan, "native"), refuse=lambda x: kernels.refuse(x) or native.refuse(x)),
 }
 FASTEST_FIRST = ("native", "indexed", "reference")  # what ``auto`` tries
 
@@ -239,7 +238,7 @@ def _check_mask(argument: str, mask: Tensor, shape: Tuple[int, ...], x: Tensor) 
 def check_threshold(threshold: float) -> None:
     """Raise ValueError unless it is a number (infinities always or never update)."""
     number = type(threshold) is float or (isinstance(threshold, numbers.Real) and not isinstance(threshold, bool))
-    if not number or math.isnan(threshold):
+    if not number or threshold != threshold:  # math.isnan would break a graph of torch.compile, where it is symbolic
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
 
 

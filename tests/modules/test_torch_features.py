@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from skiprnn_plugin.modules import SkipLSTM, SkipState
 
 from ..compare import assert_close, assert_equal
+from ..ops.problems import for_engines
 from .builders import build, every_module, sequences
 
 LENGTHS = [3, 10, 0, 7]
@@ -154,6 +155,29 @@ def test_checkpointing(module, reentrant):
         (output.square().sum() + updates.sum() if reentrant else loss(output, state, updates)).backward()
         results.append((output, updates, x.grad, [parameter.grad for parameter in rnn.parameters()]))
     assert_equal(results[1], results[0])
+
+
+@for_engines(["indexed", "native"])
+def test_compiled_it_follows_a_threshold_and_checks_lengths(engine):
+    rnn, x = SkipLSTM(3, 5, update_bias=-0.5, engine=engine), torch.randn(3, 6, 3)
+    torch.compiler.reset()
+    compiled = torch.compile(rnn, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        for rnn.threshold in (0.5, 0.9, 0.2):
+            assert_equal(compiled(x)[2], rnn(x)[2], f"updates at threshold {rnn.threshold}")
+        for wrong in ([6, 7, 3], [-3, 2, 2]):
+            with pytest.raises(ValueError, match="^lengths: expected .*6 steps of x"):
+                compiled(x, lengths=torch.tensor(wrong))
+
+
+@pytest.mark.parametrize("engine", ["indexed"])
+def test_compiled_with_a_carried_state_of_any_layout(engine):
+    rnn, x = SkipLSTM(3, 5, 2, engine=engine).double(), torch.randn(3, 4, 3).double()
+    state = SkipState(*(torch.randn(3, 2, 5).double().transpose(0, 1) for _ in range(2)))
+    torch.compiler.reset()
+    got, expected = torch.compile(rnn, backend="aot_eager", fullgraph=True)(x, state), rnn(x, state)
+    assert [each.stride() for each in got[1][:2]] == [each.stride() for each in expected[1][:2]] == [(15, 5, 1)] * 2
+    assert_close(got[0], expected[0], "output")
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["gate", "lengths-and-schedule"])

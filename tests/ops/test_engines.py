@@ -8,7 +8,17 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from skiprnn_plugin.ops import CELLS, ENGINES, by_update, scan
 
 from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
-from .problems import Problem, dtype_of, every_cell, for_engines, for_engines_in, loss, uniform_noise
+from .problems import (
+    Problem,
+    dtype_of,
+    every_cell,
+    every_engine,
+    for_engines,
+    for_engines_in,
+    loss,
+    mixed_updates,
+    uniform_noise,
+)
 
 OTHERS = set(ENGINES) - {"reference"}
 every_other = for_engines(OTHERS)
@@ -160,6 +170,19 @@ def test_a_sample_that_is_no_number_gives_the_same_updates(cell, engine):
     assert_equal(got[2], expected[2], "updates")
     assert got[0][1].isnan().all() and expected[0][1].isnan().all()
     assert_close(got[0][[0, 2, 3]], expected[0][[0, 2, 3]], "output of the others")
+
+
+@every_engine
+@every_cell
+def test_a_step_that_a_schedule_leaves_out_may_hold_anything(cell, engine):
+    """Such as NaN for a frame that is missing."""
+    clean, dirty = (Problem(cell, dtype=dtype_of(engine)) for _ in range(2))
+    schedule = mixed_updates(4, 8)
+    with torch.no_grad():
+        dirty.tensors["x"][~schedule] = float("nan")
+    results = [problem.run(engine, schedule=schedule, gate=None) for problem in (clean, dirty)]
+    assert_equal(*results)
+    assert_equal(*(problem.gradients(each) for problem, each in zip((clean, dirty), results)))
 
 
 @every_other

@@ -6,7 +6,7 @@ The gate's own gradient is checked against the authors' program (``test_golden.p
 import pytest
 import torch
 
-from skiprnn_plugin.ops import SkipState
+from skiprnn_plugin.ops import ENGINES, SkipState
 
 from ..compare import assert_results_close
 from .problems import (
@@ -16,10 +16,13 @@ from .problems import (
     every_engine,
     every_engine_of_any_dtype,
     every_engine_with_masks,
+    for_engines,
     mixed_updates,
 )
 
 BATCH, STEPS, HIDDEN = 2, 4, 3
+
+every_other_engine = for_engines(set(ENGINES) - {"reference"})
 
 
 def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False, **options):
@@ -74,6 +77,26 @@ def test_gradients_with_layer_norm(cell):
 @pytest.mark.parametrize("masks", [False, True], ids=["no-masks", "masks"])
 def test_second_derivatives(cell, masks):
     assert torch.autograd.gradgradcheck(*scan_function(cell, "reference", masks=masks), fast_mode=True)
+
+
+@every_other_engine
+@every_cell
+@pytest.mark.parametrize("how", ["grad", "penalty", "hessian"])
+def test_second_derivatives_are_refused(cell, engine, how):
+    """Not left out: a gradient penalty without its gradient trains something else."""
+    problem = Problem(cell, dtype=dtype_of(engine))
+    x, weight = problem.tensors["x"], problem.tensors["weight_hh_l0"]
+
+    def square(x):
+        return problem.run(engine, x=x, last_only=True)[0].square().sum()
+
+    with pytest.raises(RuntimeError, match=f"engine '{engine}': has no double backward"):
+        if how == "hessian":
+            torch.autograd.functional.hessian(square, x)
+        else:
+            (first,) = torch.autograd.grad(square(x), x, create_graph=True)
+            total = first.square().sum() + (square(x) if how == "penalty" else 0)
+            torch.autograd.grad(total, [weight])
 
 
 @every_cell

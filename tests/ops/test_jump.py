@@ -27,7 +27,7 @@ def probabilities(dtype):
 
 
 @pytest.mark.parametrize("dtype", NUMPY, ids=["f32", "f64"])
-@pytest.mark.parametrize("threshold", [0.5, 0.3, 0.9999, 1.0, 0.0, -1.0, float("inf"), -float("inf")])
+@pytest.mark.parametrize("threshold", [0.5, 0.3, 0.9999, 0.99999999, 1.0, 0.0, -1.0, float("inf"), -float("inf")])
 @pytest.mark.parametrize("room", [300, 7, 1, 0])
 def test_count_skips(dtype, threshold, room):
     p = probabilities(dtype)

@@ -138,6 +138,38 @@ def test_a_fork_has_threads_of_its_own(engine, threads, made, tmp_path):
 
 
 @native
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_in_the_middle_of_another_threads_call(engine):
+    """Whatever lock that thread held stays locked in the child."""
+    torch.manual_seed(0)
+    rnn, x = SkipGRU(2, 110, engine=engine), torch.randn(1, 50, 2)
+    with torch.no_grad():
+        expected = rnn(x)[0]
+    done = threading.Event()
+
+    def work():
+        with torch.no_grad():
+            while not done.is_set():
+                rnn(x)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    codes = []
+    for _ in range(12):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends it if it hangs
+            with torch.no_grad():
+                os._exit(0 if torch.equal(rnn(x)[0], expected) else 1)
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        if codes[-1] != 0:
+            break
+    done.set()
+    thread.join()
+    assert codes == [0] * 12
+
+
+@native
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_threads_without_work_sleep(engine, threads):
     rnn, x = wide_model(engine)

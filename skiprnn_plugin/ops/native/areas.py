@@ -2,6 +2,7 @@
 cleared first, and slow to come on virtual machines."""
 
 import mmap
+import os
 import sys
 import threading
 from contextlib import suppress
@@ -15,6 +16,16 @@ _lock = threading.Lock()
 _areas: List[mmap.mmap] = []
 _alone = [object()]
 UNUSED = sys.getrefcount(_alone[0])  # references to what only a list has
+
+
+def _start_anew() -> None:
+    """In the child of a fork: another thread of the parent's may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def take(size: int) -> mmap.mmap:

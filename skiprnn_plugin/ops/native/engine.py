@@ -109,13 +109,13 @@ def _describe(
     the form that it wants, the weights contiguous, and packed for a forward."""
     x, layers = operands.x, _indices(tuple(options.gate_layers))
     batch, steps, inputs = x.shape
-    if x.stride(2) != 1 and inputs != 1:
-        x = x.contiguous()
+    if (x.stride(2) != 1 and inputs != 1) or x.is_neg():
+        x = x.contiguous().resolve_neg()
     batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
     weights = _contiguous(weights)
     packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
-    tensors = [x, *_contiguous((*operands[1:], *options[1:5]))]
+    tensors = [x, *_plain(operands[1:]), *_contiguous(options[1:5])]
     address, *addresses = _addresses(tensors)
     problem = Problem(
         packed.struct,
@@ -140,6 +140,11 @@ def _describe(
 def _indices(layers: Tuple[int, ...]) -> Array:
     """As the library reads them; never written to."""
     return (c_int64 * len(layers))(*layers)
+
+
+def _plain(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    """Contiguous, and with the values in memory: torch may keep a minus sign apart, as of an imaginary part."""
+    return [each if each is None else each.contiguous().resolve_neg() for each in tensors]
 
 
 def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:

@@ -93,6 +93,17 @@ class _Found(NamedTuple):
 
 
 _lock = threading.Lock()
+
+
+def _start_anew() -> None:
+    """In the child of a fork: another thread of the parent's may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
+
 _found: Optional[_Found] = None
 
 

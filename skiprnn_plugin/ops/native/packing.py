@@ -1,5 +1,6 @@
 """The weights in the kernels' layout, laid out anew only when their content has changed."""
 
+import os
 import threading
 from collections import OrderedDict
 from ctypes import c_uint64, c_void_p
@@ -23,12 +24,28 @@ class Packed:
         size = load().skiprnn_packed_size(self.struct, purpose)
         self.buffer = torch.empty(size + ALIGNMENT // 4, dtype=torch.float32, device="cpu")
         self.address = -(-self.buffer.data_ptr() // ALIGNMENT) * ALIGNMENT
+        self.forget()
+
+    def forget(self) -> None:
+        """Have everything laid out anew."""
         self.known = c_uint64(0)
         self.lock = threading.Lock()
 
 
 _lock = threading.Lock()
 _cache: "OrderedDict[tuple, Packed]" = OrderedDict()
+
+
+def _start_anew() -> None:
+    """In the child of a fork: another thread of the parent's may have held a lock, or been laying weights out."""
+    global _lock
+    _lock = threading.Lock()
+    for packed in _cache.values():
+        packed.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Packed:

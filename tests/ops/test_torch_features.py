@@ -1,0 +1,74 @@
+"""What torch does to and around functions of tensors: transforms, tracing, tensors that are not plain ones."""
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map
+
+from skiprnn_plugin.ops import ENGINES
+
+from ..compare import assert_close, assert_equal
+from .problems import Problem, dtype_of, for_engines
+
+every_other = for_engines(set(ENGINES) - {"reference"})
+
+
+@every_other
+@pytest.mark.parametrize("how", ["torch.func", "forward mode", "torch.jit"])
+def test_what_only_the_reference_can_auto_leaves_to_it(engine, how):
+    problem = Problem("gru", dtype=dtype_of(engine))
+    tensors = {name: tensor.detach() for name, tensor in problem.tensors.items()}
+    x = tensors["x"]
+
+    def derive(name):
+        def total(x):
+            output, _, updates = problem.run(name, tensors, x=x)
+            return output.sum() + updates.sum()
+
+        if how == "torch.func":
+            return torch.func.grad(total)(x)
+        if how == "forward mode":
+            return torch.func.jvp(total, (x,), (torch.ones_like(x),))[1]
+        with torch.no_grad():
+            return torch.jit.trace(total, (x,))(2 * x)
+
+    with pytest.raises(ValueError, match=f"^engine: '{engine}' (knows none|can't be traced).*reference"):
+        derive(engine)
+    assert_close(derive("auto"), derive("reference"))
+
+
+class Wrapped(torch.Tensor):
+    """A tensor whose values stand in another one, as a quantised or a distributed one's do; it has no memory."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        options = {"dtype": inner.dtype, "device": inner.device, "strides": inner.stride()}
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, **options)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        unwrapped = tree_map(lambda value: value.inner if isinstance(value, Wrapped) else value, (args, kwargs or {}))
+        return function(*unwrapped[0], **unwrapped[1])
+
+
+@every_other
+@pytest.mark.parametrize("name", ["x", "h", "weight_hh_l1", "update_weight"])
+def test_tensors_without_memory_of_their_own(engine, name):
+    problem = Problem("gru", dtype=dtype_of(engine))
+    with torch.no_grad():
+        expected = problem.run(engine)
+        tensors = {**problem.tensors, name: Wrapped(problem.tensors[name].detach())}
+        assert_equal(problem.run(engine, tensors), expected)
+
+
+@every_other
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_a_minus_sign_that_torch_keeps_apart(engine, inputs):
+    dtype = dtype_of(engine)
+    problem = Problem("lstm", inputs=inputs, dtype=dtype)
+    values = {name: problem.tensors[name].detach() for name in ("x", "h")}
+    apart = {name: torch.complex(value, -value).conj().imag for name, value in values.items()}
+    assert all(each.is_neg() for each in apart.values())
+    assert_equal(problem.run(engine, {**problem.tensors, **apart}), problem.run(engine))
