@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -247,6 +248,12 @@ def test_several_numbers_and_two_directions():
         ("adding", ["pair.npy", "--set", "engine"], "--set engine: expected NAME=VALUE"),
         ("adding", ["pair.npy", "--set", "engine=[1"], "--set engine=[1: can't be read (.*)"),
         ("adding", ["pair.npy", "--set", "engin=native"], "engin: none of the checkpoint's options, .*"),
+        (
+            "adding",
+            ["pair.npy", "--set", "hidden_size=5"],
+            ".*(RuntimeError: Error(s) in loading state_dict for SkipRNNModel: size mismatch for .*: copying a param "
+            "with shape torch.Size([.*]) from checkpoint, the shape in current model is torch.Size([.*]))",
+        ),
         ("adding", ["pair.npy", "--set", "engine=fast"], ".*: can't be loaded .*--engine: .*, got 'fast')"),
         ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
         ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
@@ -324,6 +331,17 @@ def test_damaged_files(files):
             read += 1
             assert all(np.isfinite(each.values).all() for each in hub.run([each.encoded for each in inputs]))
     assert read > 10 and failed > 10
+
+
+@pytest.mark.parametrize("encoding, printed", [("ascii", r"caf\xe9 \udce9.txt"), ("utf-8", r"café \udce9.txt")])
+def test_names_that_can_not_be_printed(checkpoints, tmp_path, encoding, printed):
+    """A file's name need not be UTF-8."""
+    name = os.fsdecode("café ".encode() + b"\xe9.txt")
+    (tmp_path / name).write_text("good film")
+    command = (sys.executable, "-m", "skiprnn_plugin.cli.predict", checkpoints["words"], name)
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": ROOT}
+    process = run(*command, "--user-dir", ROOT / "tests/own_tasks", cwd=tmp_path, **environment)
+    assert process.stdout.splitlines()[1].split("\t")[-1] == printed, process.stderr
 
 
 def test_a_process_that_reads_no_more_than_is_wanted(checkpoints):
