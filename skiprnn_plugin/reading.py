@@ -18,5 +18,7 @@ def is_hidden(name: str) -> bool:
 
 def first_sentence(error: BaseException) -> str:
     """An exception of somebody else's in a few words."""
-    text = str(error).strip().split("\n")[0].split(". ")[0]
+    lines = str(error).strip().split("\n")
+    text = " ".join(map(str.strip, lines[: 2 if lines[0].endswith(":") else 1]))  # the first may but announce others
+    text = text.split(". ")[0].rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,6 +1,7 @@
 """What the console commands share: errors that fit one line, and a standard output that holds results alone."""
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -16,7 +17,11 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     """Call ``function``, print the text that it returns, and return the exit code.
 
     A :class:`UserError` is printed on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
+    What a terminal's encoding can't print comes out as Python's escapes.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         with _quiet():
             result = function(*arguments)

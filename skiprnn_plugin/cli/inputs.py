@@ -1,18 +1,22 @@
 """A user's own sequences, as ``skiprnn-predict`` is given them: files, texts and the lines of standard input."""
 
 import contextlib
+import csv
+import itertools
 import sys
 import textwrap
 from pathlib import Path
-from typing import Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..data.video import SUFFIXES
 from ..hub import SkipRNNHub
 from ..reading import first_sentence
 from ..tasks.features import FeatureTask
+from ..tasks.imdb_sentiment import ImdbSentimentTask
 from .command import UserError
 from .videos import VideoReader, is_video
 
@@ -69,6 +73,8 @@ def read_inputs(
             continue
         try:
             raw = READERS[Path(file).suffix.lower()](file)
+        except UserError:
+            raise
         except Exception as error:  # a file can be broken in any way
             raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
         if isinstance(raw, str):
@@ -78,11 +84,15 @@ def read_inputs(
 
 
 def _read_lines(hub: SkipRNNHub) -> Iterator[Input]:
+    is_empty = True
     try:
-        for number, line in enumerate(sys.stdin, 1):
-            yield _encode_text(hub, _shorten(line) or f"standard input, line {number}", line)
+        for line in filter(str.strip, sys.stdin):
+            is_empty = False
+            yield _encode_text(hub, _shorten(line), line)
     except UnicodeDecodeError as error:
         raise UserError(f"standard input: can't be read ({first_sentence(error)})") from error
+    if is_empty:
+        raise UserError("standard input: expected a text on each line, it is empty")
 
 
 def _shorten(text: str) -> str:
@@ -109,6 +119,8 @@ def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Inp
             encoded = _encode_sequence(hub, part)
         except ValueError as error:
             raise UserError(f"{part_name}: {error}") from error
+        if isinstance(hub.task, ImdbSentimentTask):
+            encoded = torch.from_numpy(hub.task.fit(encoded.numpy()))  # as its encode does it with texts
         steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
         if len(steps):
             raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
@@ -152,18 +164,43 @@ def _read_npy(path: str) -> np.ndarray:
 
 
 def _read_csv(path: str) -> np.ndarray:
-    """[T, D], a line for each step; a first line without any number is a header."""
-    with open(path, encoding="utf-8-sig") as file:
-        header = not any(map(_is_number, file.readline().split(",")))
-    return np.loadtxt(path, delimiter=",", quotechar='"', skiprows=int(header), ndmin=2, encoding="utf-8-sig")
+    """[T, D], a line for each step; of integers where all are written as such, as images have another range then.
+
+    A first line without any number is a header.
+    """
+    rows: List[List[float]] = []
+    are_whole = True
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, skipinitialspace=True)
+        for index, fields in enumerate(filter(None, reader)):
+            if index == 0 and _is_header(fields):
+                continue
+            wrong = next(itertools.filterfalse(_is_number, fields), None)
+            if wrong is not None:
+                raise UserError(f"{path}:{reader.line_num}: expected numbers, got {wrong!r}")
+            if rows and len(fields) != len(rows[0]):
+                raise UserError(f"{path}:{reader.line_num}: expected {len(rows[0])} numbers, got {len(fields)}")
+            rows.append(list(map(float, fields)))
+            are_whole = are_whole and all(map(_is_whole, fields))
+    array = np.array(rows, ndmin=2)
+    return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
+
+
+def _is_header(fields: Sequence[str]) -> bool:
+    names = [field for field in fields if field.strip().lower() not in MISSING]
+    return bool(names) and not any(map(_is_number, fields))
 
 
 def _is_number(field: str) -> bool:
     try:
-        float(field.strip().strip('"'))
+        float(field)
     except ValueError:
         return False
-    return True
+    return "_" not in field  # 1_000 is one to Python
+
+
+def _is_whole(field: str) -> bool:
+    return field.strip().lstrip("+-").isdecimal()
 
 
 def _read_png(path: str) -> np.ndarray:
@@ -171,9 +208,18 @@ def _read_png(path: str) -> np.ndarray:
     from PIL import Image
 
     with Image.open(path) as image:
+        found = image.mode
+        if found in IMAGE_MODES and image.convert("RGBA").getextrema()[-1][0] < 255:
+            found += " with transparency"
+        if found not in IMAGE_MODES:
+            raise UserError(
+                f"{path}: expected an opaque picture of 8 bits ({', '.join(IMAGE_MODES)}), got mode {found}"
+            )
         return np.asarray(image.convert("L"))
 
 
 READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
 WORD_FILES = (".txt", ".npy")
 NUMBER_FILES = (".npy", ".csv", ".png")
+MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; no names of columns
+IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's; it would cut off others' numbers

@@ -15,7 +15,8 @@ from .command import UserError
 def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``dest`` when the context ends well and is removed when it does not.
 
-    It lies beside ``dest``. What a killed process left there, the next run for the same ``dest`` removes.
+    It lies beside ``dest``, whose missing parents are made, and removed if nothing is in them then. What a killed
+    process left there, the next run for the same ``dest`` removes.
 
     Args:
         dest: the folder to make.
@@ -28,7 +29,9 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
     """
     dest = Path(os.path.realpath(dest))  # "." has a name too, and of a link what it stands for is replaced
     part, old = (dest.parent / f".{dest.name}.{os.getpid()}.{suffix}" for suffix in ("part", "old"))
+    parents = [parent for parent in dest.parents if not os.path.lexists(parent)]
     try:
+        dest.parent.mkdir(parents=True, exist_ok=True)
         _clear_leftovers(dest, keep_as=part if resume else None)
         _check(dest, overwrite, record)
         part.mkdir(exist_ok=resume)
@@ -42,6 +45,9 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
         if not resume:
             shutil.rmtree(part, ignore_errors=True)
         _clear_old(old, dest)
+        with contextlib.suppress(OSError):  # not empty
+            for parent in parents:
+                parent.rmdir()
 
 
 def _check(dest: Path, overwrite: bool, record: str) -> None:
@@ -55,8 +61,6 @@ def _check(dest: Path, overwrite: bool, record: str) -> None:
 
 def _clear_leftovers(dest: Path, keep_as: Optional[Path]) -> None:
     """Tidy up after processes that have ended; the folder of one of them, perhaps, is kept under a name of ours."""
-    if not dest.parent.is_dir():
-        raise UserError(f"{dest}: there is no folder {dest.parent}")
     pattern = re.compile(rf"\.{re.escape(dest.name)}\.([0-9]{{1,9}})\.(part|old)")
     for path in dest.parent.iterdir():
         match = pattern.fullmatch(path.name)

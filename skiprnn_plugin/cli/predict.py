@@ -26,9 +26,10 @@ probability.
 THRESHOLD = 0.5
 INPUT_HELP = """
 for a model that reads numbers, a file .npy or .csv (a line for each step, perhaps a header): [T, D], or [T] where D is
-1, or whatever else its task reads, as images [28, 28] (.png too, if Pillow is installed); .npy may hold N of them; for
-a model whose data skiprnn-prepare video made, a video too, with --weights; for a model that reads words, a file .txt
-that is one text, or - for standard input, a text on each line
+1, or whatever else its task reads, as images [28, 28], of whole numbers 0 to 255 or else of floats 0 to 1 (.png too, of
+8 bits and opaque, if Pillow is installed); .npy may hold N of them; for a model whose data skiprnn-prepare video made,
+a video too, with --weights; for a model that reads words, a file .txt that is one text, a file .npy of its words'
+numbers in the dictionary, [T] or N of them, or - for standard input, a text on each line (empty ones are passed over)
 """
 
 

@@ -10,8 +10,11 @@ from .feature_folder import add_folder_arguments, write_folder
 
 HELP = "check sequences of features and put them into one file (one's own, an .npz of several subjects, or Charades)"
 SOURCE_HELP = """
-a folder with manifest.tsv and a file NAME.npy, [steps, features], for each sequence; or an .npz file with values,
-lengths, labels and subject; or, with --annotations, Charades_v1_features_rgb
+a folder with manifest.tsv, whose columns are sequence (NAME), steps, split (train, valid, perhaps test) and label, or
+annotations and duration, and a file NAME.npy, floats [steps, features], for each sequence; or an .npz file of several
+subjects: values, floats [sum of steps, features], the sequences one after the other, and of each sequence lengths (its
+steps), labels and subject, both whole numbers or names; perhaps label_names, if labels are numbers from 0; or, with
+--annotations, Charades_v1_features_rgb
 """
 # Options of one kind of source alone, and their defaults
 OF_SUBJECTS = {
@@ -55,6 +58,7 @@ def _read_source(args: argparse.Namespace):
     """What to write, and the options for the record."""
     from ..data.charades import read_charades
     from ..data.feature_sources import read_folder, read_subjects
+    from ..models.skip_rnn import as_option_errors
 
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
@@ -75,7 +79,8 @@ def _read_source(args: argparse.Namespace):
             raise UserError(f"--{name.replace('_', '-')}: expected a number between 0 and 1, got {options[name]}")
     if options["seed"] < 0:
         raise UserError(f"--seed: expected at least 0, got {options['seed']}")
-    return read_subjects(args.source, **options), options
+    with as_option_errors(options):
+        return read_subjects(args.source, **options), options
 
 
 def _refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> None:

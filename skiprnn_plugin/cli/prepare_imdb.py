@@ -41,19 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ..data.imdb import binarize_imdb
     from ..data.tokenize_text import RECORD
+    from ..models.skip_rnn import as_option_errors
 
     _check(args)
     with new_folder(args.dest, args.overwrite, RECORD) as folder:
+        options = {name: getattr(args, name) for name in ("bpe", "vocab_size", "min_count", "valid_fraction", "seed")}
         try:
-            record = binarize_imdb(
-                args.source,
-                folder,
-                bpe=args.bpe,
-                vocab_size=args.vocab_size,
-                min_count=args.min_count,
-                valid_fraction=args.valid_fraction,
-                seed=args.seed,
-            )
+            with as_option_errors(options):
+                record = binarize_imdb(args.source, folder, **options)
         except ValueError as error:
             raise UserError(str(error)) from error
     return _summary(args.dest, record)

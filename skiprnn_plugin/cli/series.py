@@ -1,5 +1,6 @@
 """Runs as figures tell them apart: repetitions of one another, and models under several lambdas or update rules."""
 
+from dataclasses import fields
 from typing import Any, Dict, List, Mapping, Sequence
 
 from .runs import Run
@@ -21,8 +22,9 @@ def group_series(runs: Sequence[Run]):
     grouped: Dict[Any, Dict[float, List[Run]]] = {}
     for run in runs:
         swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
+        options = {**_defaults(run.options), **run.options}  # older versions' runs lack newer options
         # As text, as a checkpoint has other types of list than a log
-        model = tuple((name, plain(run.options[name])) for name in sorted({*run.options} - {*REPEATED, *swept}))
+        model = tuple((name, plain(options[name])) for name in sorted({*options} - {*REPEATED, *swept}))
         models.setdefault(model, run.options)
         points = grouped.setdefault((model, _rule(run.options)), {})
         points.setdefault(_swept_value(run.options), []).append(run)
@@ -30,6 +32,20 @@ def group_series(runs: Sequence[Run]):
     for (model, rule), points in grouped.items():
         label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
         yield label, numbers[model], rule, [points[value] for value in sorted(points)]
+
+
+def _defaults(options: Mapping[str, Any]) -> Dict[str, Any]:
+    """Of a run's model, criterion and task; those of somebody else's that is not loaded are not known."""
+    from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    dataclasses = (
+        MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(options["arch"], options["arch"])),
+        CRITERION_DATACLASS_REGISTRY.get(options["criterion"]),
+        TASK_DATACLASS_REGISTRY.get(options["task"]),
+    )
+    return {each.name: each.default for one in filter(None, dataclasses) for each in fields(one)}
 
 
 _LABELS = {

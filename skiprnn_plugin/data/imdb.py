@@ -54,7 +54,7 @@ def binarize_imdb(
     tokenize = _tokenizer(bpe, vocab_size, reviews["train"], folder)
     dictionary = build_dictionary(_tokens("counting", reviews["train"], tokenize), min_count)
     if len(dictionary) == dictionary.nspecial:
-        raise ValueError(f"min_count {min_count}: no token of the training reviews is that frequent")
+        raise ValueError(f"min_count: expected one that some token of the training reviews reaches, got {min_count}")
     labels = Dictionary()
     for label in LABELS:
         labels.add_symbol(label, sum(review.label == label for review in reviews["train"]))
@@ -92,8 +92,8 @@ def _read(source: Path, valid_fraction: float, seed: int) -> Dict[str, List[Revi
         count = round(valid_fraction * len(candidates))
         if not 0 < count < len(candidates):
             raise ValueError(
-                f"valid_fraction {valid_fraction}: is {count} of the {len(candidates)} training reviews in {label}; "
-                "expected some for validation and some for training"
+                f"valid_fraction: expected some of the {len(candidates)} training reviews in {label} for validation "
+                f"and some for training, got {valid_fraction}, which is {count} of them"
             )
         held_out.update(rng.choice(candidates, count, replace=False).tolist())
     train, valid = [], []

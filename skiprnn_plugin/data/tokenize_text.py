@@ -52,7 +52,9 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
         )
     except (RuntimeError, ValueError) as error:
         reason = str(error).rpartition("] ")[2] or error  # behind sentencepiece's own line and condition
-        raise ValueError(f"vocab_size {vocab_size}: no such model can be made of this text ({reason})") from error
+        raise ValueError(
+            f"vocab_size: expected one that a model of this text can have, got {vocab_size} ({reason})"
+        ) from error
     return model.getvalue()
 
 

@@ -59,8 +59,29 @@ def test_replaces_nothing_of_somebody_elses(tmp_path):
         make(tmp_path / "file", overwrite=True)
     with pytest.raises(UserError, match="/: is there already"):
         make(Path("/"))
-    with pytest.raises(UserError, match=f"there is no folder {tmp_path}/nowhere"):
-        make(tmp_path / "nowhere" / "dest")
+    with pytest.raises(UserError, match=rf"{tmp_path}/file/dest: can't be written \(.+\)$"):
+        make(tmp_path / "file" / "dest")
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("made", [(), ("a",), ("a", "b")])
+def test_makes_parents_and_leaves_none_empty(tmp_path, made, resume):
+    """Those that were there before stay."""
+    (tmp_path / Path(*made)).mkdir(exist_ok=True, parents=True)
+    dest = tmp_path / "a/b/dest"
+    with pytest.raises(ValueError):
+        with new_folder(dest, False, RECORD, resume) as folder:
+            folder.rmdir()
+            raise ValueError
+    assert sorted(tmp_path.rglob("*")) == [tmp_path.joinpath(*made[:count]) for count in range(1, len(made) + 1)]
+    make(dest)
+    assert names(dest) == [RECORD] and names(dest.parent) == ["dest"]
+
+
+def test_parents_of_what_goes_on_later_stay(tmp_path):
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a/dest", False, RECORD, resume=True) as folder:
+        raise KeyboardInterrupt
+    assert names(tmp_path / "a") == [folder.name]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, OSError])

@@ -125,6 +125,17 @@ def test_models_that_differ_in_more_have_colours_and_names_of_their_own(plot, lo
     assert len({container.lines[0].get_color() for container in figure.axes[0].containers}) == 3
 
 
+@pytest.mark.parametrize(
+    "value, series", [(0.0, ["Skip GRU"]), (0.5, ["Skip GRU, input_dropout 0", "Skip GRU, input_dropout 0.5"])]
+)
+def test_an_option_that_an_older_version_lacks_has_its_default(plot, log, value, series):
+    old, new = log("old", {"cost_per_sample": 0.0}), log("new", {"input_dropout": value})
+    text = old.read_text()
+    old.write_text(text.replace("'input_dropout': 0.0, ", ""))
+    assert old.read_text() != text
+    assert list(drawn(plot(old, new)[0])) == series
+
+
 def test_runs_towards_a_target_are_a_series_of_their_own(plot, log):
     runs = [log(f"run{target}", {"target_fraction": target}, update_fraction=target) for target in (0.6, 0.4)]
     figure, _ = plot(log("a"), *runs)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import random
 import re
 import sys
@@ -17,9 +18,11 @@ from skiprnn_plugin.cli.outcomes import as_json, as_rows
 from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.hub import Prediction, from_pretrained
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER
+from ..idx_files import write_digits
 from ..own_tasks import make_checkpoint
+from ..tiny_texts import write_texts
 
 RNG = np.random.default_rng(0)
 PAIRS = [RNG.normal(size=(steps, 2)).astype(np.float32) for steps in (12, 12, 5)]
@@ -74,7 +77,9 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "cut.npy").write_bytes((tmp_path / "pair.npy").read_bytes()[:-1])
     (tmp_path / "ragged.csv").write_text("1,2\n3\n")
-    (tmp_path / "letters.csv").write_text("1,2\n3,x\n")
+    (tmp_path / "letters.csv").write_text("a,b\n1,2\n\n3,x\n")
+    (tmp_path / "missing.csv").write_text("NA,\n1,2\n")
+    (tmp_path / "comment.csv").write_text("1,2\n#3,4\n5,6\n")
     (tmp_path / "header_alone.csv").write_text("a,b\n")
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
@@ -113,7 +118,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_prints_what_the_hub_says(prints, checkpoints, files, monkeypatch, case, batch_size):
     task, inputs, names, sequences = CASES[case]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(TEXTS)))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n \n".join(["", *TEXTS, ""])))
     printed = prints(main, checkpoints[task], "--batch-size", batch_size, *inputs)
     head, *rows = [line.split("\t") for line in printed.splitlines()]
 
@@ -131,6 +136,76 @@ def test_prints_what_the_hub_says(prints, checkpoints, files, monkeypatch, case,
         classes = ("negative", "positive") if task == "words" else ("0", "1")
         assert [row[0] for row in rows] == [classes[index] for index in predicted.argmax(1)]
         np.testing.assert_allclose([float(row[1]) for row in rows], predicted.max(1), atol=1e-4)
+
+
+@pytest.fixture
+def values(monkeypatch, tmp_path):
+    """``values(hub, file)``: what a model gets of a file in the current folder, a new one."""
+    monkeypatch.chdir(tmp_path)
+    return lambda hub, file: next(read_inputs(hub, [file], [])).encoded.numpy()
+
+
+def test_whole_numbers_of_images_go_to_255(values, tmp_path):
+    image = write_digits(tmp_path / "mnist")[0][0]
+    train(tmp_path / "run", "--data-dir", "mnist", "--rows", "--max-update", 1, task="sequential_mnist")
+    np.savetxt("whole.csv", image, delimiter=",", fmt="%d")
+    np.savetxt("fractions.csv", image / 255, delimiter=",")
+    hub = from_pretrained(tmp_path / "run")
+    for name in ("whole.csv", "fractions.csv"):
+        np.testing.assert_allclose(values(hub, name), image / 255, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("300,-2\n+3,4\n", [[300, -2], [3, 4]]),
+        ("x,NA\n1, 2\n\n3,4.5\n", [[1, 2], [3, 4.5]]),
+        ("12345678901234567890,0\n1,1\n", [[12345678901234567890, 0], [1, 1]]),
+    ],
+    ids=["whole", "header and blank line", "beyond int64"],
+)
+def test_numbers_of_others_are_as_they_are(values, tmp_path, text, expected):
+    (tmp_path / "x.csv").write_text(text)
+    found = values(from_pretrained(FOLDER / "skip_gru.pt"), "x.csv")
+    np.testing.assert_array_equal(found, np.array(expected, dtype=np.float32))
+
+
+def test_numbers_of_words_are_fitted_as_texts_are(values, tmp_path):
+    write_texts(tmp_path / "texts")
+    train(tmp_path / "run", "--data-dir", "texts", "--max-update", 1, task="imdb_sentiment")
+    hub = from_pretrained(tmp_path / "run")
+    for text in ("a bad b", " ".join("abcdefgh" * 2)):
+        np.save("text.npy", [hub.task.source_dictionary.index(word) for word in text.split()])
+        np.testing.assert_array_equal(values(hub, "text.npy"), hub.task.encode(text))
+        assert len(values(hub, "text.npy")) == 12
+
+
+PALETTE = Image.fromarray(IMAGES[0]).convert("P")
+
+
+@pytest.mark.parametrize(
+    "image, options, found",
+    [
+        (Image.fromarray(IMAGES[0].astype(np.uint16) * 256), {}, "I"),  # or I;16, by Pillow's version
+        (Image.new("LA", (3, 3), (200, 254)), {}, "LA with transparency"),
+        (Image.new("RGBA", (3, 3), (200, 200, 200, 0)), {}, "RGBA with transparency"),
+        (Image.new("L", (3, 3), 200), {"transparency": 200}, "L with transparency"),
+        (Image.new("RGB", (3, 3), "red"), {"transparency": (255, 0, 0)}, "RGB with transparency"),
+        (PALETTE, {"transparency": int(np.asarray(PALETTE)[0, 0])}, "P with transparency"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_pictures_that_would_be_changed_are_refused(fails, checkpoints, files, image, options, found):
+    image.save("x.png", **options)
+    message = f"x.png: expected an opaque picture of 8 bits (1, L, LA, P, PA, RGB, RGBA), got mode {found}"
+    assert fails(main, checkpoints["images"], "x.png").startswith(f"skiprnn-predict: error: {message}")
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "LA", "RGB", "RGBA"])
+def test_pictures_of_any_kind_are_brightness(values, checkpoints, mode):
+    Image.fromarray(IMAGES[0]).convert(mode).save("x.png")
+    expected = IMAGES[0].reshape(9, 1) / 255
+    np.testing.assert_array_equal(values(from_pretrained(checkpoints["images"]), "x.png"), expected.astype(np.float32))
 
 
 def test_json(prints, checkpoints):
@@ -169,9 +244,16 @@ def test_several_numbers_and_two_directions():
         ("adding", ["pair.npy", "--threshold", 0.0], "--threshold: expected a number above 0 and at most 1, got 0.0"),
         ("adding", ["pair.npy", "--threshold", "nan"], "--threshold: expected a number above 0 and at most 1, got nan"),
         ("adding", ["pair.npy", "--threshold", 1], "--threshold: expected a model that predicts .* step, got adding"),
+        ("adding", ["pair.npy", "--weights", "x.pth"], "--weights: is for videos alone, got none"),
         ("adding", ["pair.npy", "--set", "engine"], "--set engine: expected NAME=VALUE"),
         ("adding", ["pair.npy", "--set", "engine=[1"], "--set engine=[1: can't be read (.*)"),
         ("adding", ["pair.npy", "--set", "engin=native"], "engin: none of the checkpoint's options, .*"),
+        (
+            "adding",
+            ["pair.npy", "--set", "hidden_size=5"],
+            ".*(RuntimeError: Error(s) in loading state_dict for SkipRNNModel: size mismatch for .*: copying a param "
+            "with shape torch.Size([.*]) from checkpoint, the shape in current model is torch.Size([.*]))",
+        ),
         ("adding", ["pair.npy", "--set", "engine=fast"], ".*: can't be loaded .*--engine: .*, got 'fast')"),
         ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
         ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
@@ -190,22 +272,24 @@ def test_several_numbers_and_two_directions():
         ("adding", ["huge.npy"], "huge.npy: expected finite numbers, got others in step 0 (from 0)"),
         ("adding", ["empty.npy"], "empty.npy: can't be read (.*)"),
         ("adding", ["cut.npy"], "cut.npy: can't be read (ValueError: mmap length is greater than file size)"),
-        ("adding", ["ragged.csv"], "ragged.csv: can't be read (ValueError: .* columns .*)"),
-        ("adding", ["letters.csv"], "letters.csv: can't be read (ValueError: could not convert string 'x' .*)"),
+        ("adding", ["ragged.csv"], "ragged.csv:2: expected 2 numbers, got 1"),
+        ("adding", ["letters.csv"], "letters.csv:4: expected numbers, got 'x'"),
+        ("adding", ["missing.csv"], "missing.csv:1: expected numbers, got 'NA'"),
+        ("adding", ["comment.csv"], "comment.csv:2: expected numbers, got '#3'"),
         ("adding", ["header_alone.csv"], "header_alone.csv: expected at least one step, got shape .*"),
         ("images", ["pair.npy"], "pair.npy: expected an image, uint8 [3, 3] or [9], got float32 (12, 2)"),
         ("images", ["broken.png"], "broken.png: can't be read (.*)"),
         ("words", ["empty.txt"], "empty.txt: expected a text, it is empty"),
         ("words", ["latin.txt"], "latin.txt: can't be read (UnicodeDecodeError: .*)"),
         ("words", ["--text", ""], "--text: expected a text, it is empty"),
-        ("words", ["-"], "standard input, line 1: expected a text, it is empty"),
+        ("words", ["-"], "standard input: expected a text on each line, it is empty"),
         ("words", ["unknown.npy"], "unknown.npy: expected words' numbers from 0 to 3, got 4"),
         ("words", ["float.npy"], "float.npy: expected a text or words' numbers [T], integers, got torch.float64 (2,)"),
     ],
     ids=str,
 )
 def test_names_what_is_wrong(fails, checkpoints, files, monkeypatch, task, arguments, message):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\ngood\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n \n"))
     printed = fails(main, checkpoints[task], *arguments)
     pattern = re.escape(f"skiprnn-predict: error: {message}\n").replace(r"\.\*", ".*")
     assert re.fullmatch(pattern, printed), printed
@@ -247,6 +331,17 @@ def test_damaged_files(files):
             read += 1
             assert all(np.isfinite(each.values).all() for each in hub.run([each.encoded for each in inputs]))
     assert read > 10 and failed > 10
+
+
+@pytest.mark.parametrize("encoding, printed", [("ascii", r"caf\xe9 \udce9.txt"), ("utf-8", r"café \udce9.txt")])
+def test_names_that_can_not_be_printed(checkpoints, tmp_path, encoding, printed):
+    """A file's name need not be UTF-8."""
+    name = os.fsdecode("café ".encode() + b"\xe9.txt")
+    (tmp_path / name).write_text("good film")
+    command = (sys.executable, "-m", "skiprnn_plugin.cli.predict", checkpoints["words"], name)
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": ROOT}
+    process = run(*command, "--user-dir", ROOT / "tests/own_tasks", cwd=tmp_path, **environment)
+    assert process.stdout.splitlines()[1].split("\t")[-1] == printed, process.stderr
 
 
 def test_a_process_that_reads_no_more_than_is_wanted(checkpoints):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 import sys
 
@@ -10,8 +11,10 @@ import pytest
 
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
+from skiprnn_plugin.data.feature_sources import ARRAYS
 from skiprnn_plugin.data.features import FeatureStore, read_statistics
 from skiprnn_plugin.data.manifest import read_manifest
+from skiprnn_plugin.data.write_features import COLUMNS
 
 from ..command_line import ROOT, run
 from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features
@@ -128,6 +131,13 @@ def test_subjects_are_held_out(prints, tmp_path):
     assert (tmp_path / "dest/classes.txt").read_text() == "up\ndown\n"
 
 
+@pytest.mark.parametrize("words", [(*ARRAYS, "label_names"), ("manifest.tsv", *COLUMNS, "train", "valid", "test")])
+def test_help_says_what_a_source_holds(capsys, words):
+    with pytest.raises(SystemExit):
+        main(["features", "--help"])
+    assert set(words) <= set(re.findall(r"[\w.]+", capsys.readouterr().out))
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_subjects_are_drawn_by_the_seed(prints, tmp_path, order):
     """In whatever order numpy has stored the values, and with labels and subjects that are numbers."""
@@ -199,9 +209,12 @@ def test_damaged_files(capsys, tmp_path):
     [
         (
             ("--held-out-subjects", "fritz"),
-            "held_out_subjects: expected some of anna, bert, cleo, dora, emil, each once",
+            "--held-out-subjects: expected some of anna, bert, cleo, dora, emil, each once",
         ),
-        (("--held-out-subjects", "anna", "--valid-subjects", "anna"), "valid_subjects: expected some of anna,"),
+        (
+            ("--held-out-subjects", "anna", "--valid-subjects", "anna"),
+            "error: --valid-subjects: expected some of anna,",
+        ),
         (("--held-out-subjects", *SUBJECTS), "expected subjects for each split, got none of 5 for train"),
         (("--valid-fraction", "0.01"), "expected subjects for each split, got none of 5 for valid"),
         (("--valid-fraction", "1"), "--valid-fraction: expected a number between 0 and 1, got 1.0"),

@@ -43,7 +43,9 @@ def test_pieces():
 
 @pytest.mark.parametrize("size", [1, 8000, 2**40])
 def test_pieces_that_can_not_be_made(size):
-    with pytest.raises(ValueError, match=f"^vocab_size {size}: no such model can be made of this text \\(.+\\)$"):
+    with pytest.raises(
+        ValueError, match=f"^vocab_size: expected one that a model of this text can have, got {size} \\(.+\\)$"
+    ):
         train_sentencepiece(SENTENCES, size)
 
 
