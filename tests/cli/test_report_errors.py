@@ -106,6 +106,14 @@ def test_a_task_without_a_table(fails, tiny, tmp_path):
     assert "--table: needed for runs of task mine;" in fails(main, log, tiny["seed1"].log)
 
 
+def test_what_a_run_was_trained_on_is_not_held_out(fails, tiny, tmp_path):
+    state = torch.load(tiny["seed1"].checkpoint, weights_only=False)
+    state["cfg"]["dataset"]["train_subset"] = "valid"
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save(state, path)
+    assert f"--split: expected a held-out split, got valid, which {path} was trained on" in fails(main, path)
+
+
 def test_a_users_own_plugin(fails, prints, tiny, tmp_path, monkeypatch):
     state = torch.load(tiny["seed1"].checkpoint, weights_only=False)
     state["cfg"]["task"]["_name"] = "adding_of_a_user"
