@@ -5,6 +5,8 @@ All were found in fairseq 0.12.2 and ve-fairseq 0.12.3. Training on GPUs stays a
 
 import argparse
 import collections
+import logging
+import os
 import sys
 import typing
 
@@ -15,10 +17,13 @@ import torch
 from . import _processes
 from ._registration import replace, when_imported
 
+logger = logging.getLogger(__name__)
+
 
 def apply() -> None:
     """Mend fairseq, which must have been imported; once, however often it is called."""
     allow_checkpoint_contents()
+    import_plugin_once()
     _processes.apply()
     validate_as_the_trainer()
     bfloat16_without_tpu()
@@ -61,6 +66,33 @@ def allow_checkpoint_contents() -> None:
         # numpy 1 and 2 keep them in differently named modules, and so do their pickles
         allowed += [(function, f"numpy.{core}.multiarray.{function.__name__}") for core in ("core", "_core")]
     torch.serialization.add_safe_globals(allowed)
+
+
+def import_plugin_once() -> None:
+    """``--user-dir`` may name the plugin, or another copy of it, where it has been imported already: that one runs.
+
+    hydra imports it at its start, before it reads ``common.user_dir``, by default a name alone. Without it fairseq asks
+    for "something unique" where that is another copy, or one it finds by a path that is written differently, and fails
+    where there is none. Needed until fairseq compares where paths lead.
+    """
+    from fairseq import utils
+
+    ours = os.path.dirname(os.path.realpath(__file__))
+
+    def wrap(import_user_module):
+        def import_unless_ours(args):
+            named = getattr(args, "user_dir", None)
+            folder = named and os.path.realpath(named)
+            if folder == ours:
+                return
+            if named and os.path.basename(os.path.abspath(named)) == __package__:
+                logger.info(f"--user-dir {named}: the plugin that has been imported already runs, {ours}")
+                return
+            import_user_module(args)
+
+        return import_unless_ours
+
+    replace(utils, "import_user_module", wrap)
 
 
 def validate_as_the_trainer() -> None:

@@ -1,6 +1,8 @@
 """What the plugin mends of fairseq's processes: how they start on CPUs, find each other, share what they have, end."""
 
 import atexit
+import contextlib
+import importlib.machinery
 import logging
 import os
 import queue
@@ -38,7 +40,8 @@ def start_processes_on_cpu() -> None:
     Without it fairseq counts GPUs where it should count processes: it starts none and ends without a word (with
     ``--distributed-init-method``), fails an assertion, divides by 0 (torchrun), or trains the whole in each process
     (torchrun without ``--distributed-world-size``). Needed until ``call_main`` heeds ``--cpu``. And on GPUs too the
-    process that waits for those it started passes signals on, where fairseq's would end and leave them behind.
+    process that waits for those it started passes signals on, where fairseq's would end and leave them behind; and they
+    find the same fairseq.
     """
     from fairseq.distributed import utils
 
@@ -52,7 +55,7 @@ def start_processes_on_cpu() -> None:
                 utils.infer_init_method(training)  # as call_main would
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
-            with _signals.passed_on():
+            with _signals.passed_on(), _fairseq_found_first():
                 if not on_cpu:
                     return call_main(cfg, main, **kwargs)
                 size = training.distributed_world_size
@@ -64,6 +67,27 @@ def start_processes_on_cpu() -> None:
         return call_main_on_any_device
 
     replace(utils, "call_main", wrap)
+
+
+@contextlib.contextmanager
+def _fairseq_found_first() -> typing.Iterator[None]:
+    """Processes spawned meanwhile import the fairseq that this one did.
+
+    They inherit ``sys.path``, where the folder that ``--user-dir`` lies in has come first since: it may hold a folder
+    ``fairseq`` of its own.
+    """
+    import fairseq
+
+    found = importlib.machinery.PathFinder.find_spec("fairseq")
+    if found is None or found.origin == fairseq.__file__:  # None: it was found without sys.path, and will be again
+        yield
+        return
+    folder = os.path.dirname(os.path.dirname(fairseq.__file__))
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
 
 
 def _spawned_main(rank: int, start_method: str, main, cfg, kwargs) -> None:

@@ -159,12 +159,13 @@ OWN_PLUGIN = """
 """.split()
 
 
-def test_own_plugin_beside_a_folder_of_fairseqs_name(tmp_path):
-    """In a folder with others, as examples are copied to; workers must not import what has fairseq's name there."""
+@pytest.mark.parametrize("option", ["--num-workers 1", "--distributed-world-size 2"])
+def test_own_plugin_beside_a_folder_of_fairseqs_name(tmp_path, option):
+    """In a folder with others, as examples are copied to; processes must not import what has fairseq's name there."""
     shutil.copytree(EXAMPLES / "own_plugin", tmp_path / "own_plugin", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "fairseq").mkdir()
     (tmp_path / "fairseq/__init__.py").write_text("raise ImportError('not fairseq')")
-    valid, weights = train(tmp_path / "own_plugin", tmp_path / "run", *OWN_PLUGIN, "--num-workers", 1)
+    valid, weights = train(tmp_path / "own_plugin", tmp_path / "run", *OWN_PLUGIN, *option.split())
     assert weights["head.weight"].shape == (4, 8) and weights["rnn.weight_ih_l0"].shape == (24, 6)
     assert 0 <= valid["valid_accuracy"] <= valid["valid_top2_accuracy"] <= 1
 

@@ -34,6 +34,7 @@ def test_applied_once():
 
     places = [
         (fairseq.utils, "clip_grad_norm_"),
+        (fairseq.utils, "import_user_module"),
         (BufferedIterator, "_create_consumer"),
         (utils, "call_main"),
         (utils, "all_gather_list"),

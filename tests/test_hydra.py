@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 
 import pytest
 import yaml
@@ -18,7 +19,7 @@ from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminatio
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
 
-from .command_line import PLUGIN, run
+from .command_line import PLUGIN, ROOT, run
 
 CONFIG = PLUGIN / "config"
 TASKS = {
@@ -67,13 +68,14 @@ def test_file_is_complete(file):
     assert (CONFIG / file).read_text().startswith(f"# @package {group}\n")
 
 
-def hydra_train(folder, *overrides, flags=()):
-    """In ``folder``, with a relative user_dir; returns each run's folder and last validation."""
+def hydra_train(folder, *overrides, flags=(), user_dir=True, **environment):
+    """In ``folder``, with a relative user_dir or the default; returns each run's folder and last validation."""
+    named = [f"common.user_dir={os.path.relpath(PLUGIN, folder)}"] if user_dir else []
     process = run(
         "fairseq-hydra-train", "--config-dir", CONFIG, "--config-name", "skip_rnn", *flags,
-        f"common.user_dir={os.path.relpath(PLUGIN, folder)}", "common.cpu=true", "dataset.num_workers=0",
+        *named, "common.cpu=true", "dataset.num_workers=0",
         "task.train_size=32", "task.valid_size=16", "task.sequence_length=10", "dataset.batch_size=16",
-        "optimization.max_update=3", *overrides, cwd=folder,
+        "optimization.max_update=3", *overrides, cwd=folder, **environment,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr[-2000:]
     runs = sorted(path.parent for path in folder.glob("**/.hydra"))
@@ -89,6 +91,17 @@ def test_one_run(tmp_path):
     config = yaml.safe_load((folder / ".hydra/config.yaml").read_text())
     assert config["model"]["cell"] == "lstm" and config["criterion"]["cost_per_sample"] == 1e-2
     assert float(valid["valid_budget_loss"]) == pytest.approx(1e-2 * float(valid["valid_updates"]), rel=1e-4)
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["in any folder", "beside another copy"])
+def test_the_installed_plugin_runs(tmp_path, copied):
+    """It needs no ``common.user_dir``."""
+    if copied:
+        shutil.copytree(PLUGIN, tmp_path / "skiprnn_plugin", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder,), (valid,) = hydra_train(tmp_path, user_dir=False, PYTHONPATH=ROOT)
+    assert float(valid["valid_update_fraction"]) > 0
+    expected = f"--user-dir skiprnn_plugin: the plugin that has been imported already runs, {PLUGIN.resolve()}\n"
+    assert expected in (folder / "hydra_train.log").read_text()
 
 
 def test_multirun(tmp_path):

@@ -100,6 +100,8 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any])
         raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
     split = split or reported_split(options)
+    if split == cfg.dataset.train_subset:
+        raise UserError(f"--split: expected a held-out split, got {split}, which {path} was trained on")
     try:
         task.load_dataset(split)
     except (OSError, KeyError, ValueError) as error:

@@ -127,15 +127,15 @@ def report(args: argparse.Namespace) -> str:
 def _assign(runs: Sequence[Run]) -> List[Tuple[Table, List[Run]]]:
     """Every table with the runs of its experiment."""
     found: Dict[str, List[Run]] = {name: [] for name in TABLES}
-    strangers = set()
     for run in runs:
         table = find_table_of(run.options)
-        if table:
-            found[table.name].append(run)
-        else:
-            strangers.add(describe_experiment(run.options))
-    if strangers:
-        raise UserError(f"--table: needed for runs of task {', '.join(sorted(strangers))}; known: {', '.join(TABLES)}")
+        if table is None:
+            experiment = describe_experiment(run.options, data=True)
+            raise UserError(
+                f"{run.path}: belongs to none of the paper's tables, as a run of task {experiment}; "
+                "skiprnn-plot tradeoff RUN... prints and draws any runs (and --table sets them beside a table)"
+            )
+        found[table.name].append(run)
     return [(TABLES[name], each) for name, each in found.items()]
 
 
@@ -151,10 +151,9 @@ def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
 
 
 def _describe_stranger(table: Table, options: Mapping[str, Any]) -> str:
-    """A label that tells a run from the table's rows, and from those with another value of the table's condition."""
-    others = {
-        name: options[name] for name in table.condition if name in options and options[name] != table.condition[name]
-    }
+    """A label that tells a run from the table's rows, and from those of another experiment or other data."""
+    own = {**table.condition, **table.data}
+    others = {name: options[name] for name in own if name in options and options[name] != own[name]}
     return ", ".join([describe(options), *(f"{name} {plain(value)}" for name, value in others.items())])
 
 

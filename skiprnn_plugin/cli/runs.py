@@ -124,7 +124,7 @@ def find_table_of(options: Mapping[str, Any]) -> Optional[Table]:
 
 def belongs_to(table: Table, options: Mapping[str, Any]) -> bool:
     """Whether a run with these options is one of the table's experiment, if perhaps of none of its rows."""
-    return _has(options, {"task": table.task, **table.condition})
+    return _has(options, {"task": table.task, **table.condition, **table.data})
 
 
 def find_row(table: Table, options: Mapping[str, Any]) -> Optional[Row]:
@@ -132,9 +132,10 @@ def find_row(table: Table, options: Mapping[str, Any]) -> Optional[Row]:
     return next((row for row in table.rows if _repeats(table, row, options)), None)
 
 
-def describe_experiment(options: Mapping[str, Any]) -> str:
-    """The task, and what chooses between its tables if it has several."""
-    names = {name: None for table in TABLES.values() if table.task == options["task"] for name in table.condition}
+def describe_experiment(options: Mapping[str, Any], data: bool = False) -> str:
+    """The task, and what chooses between its tables if it has several; with ``data`` also what tells their data."""
+    tables = [table for table in TABLES.values() if table.task == options["task"]]
+    names = {name: None for table in tables for name in (*table.condition, *(table.data if data else ()))}
     chosen = " and ".join(f"{name} {plain(options.get(name))}" for name in names)
     return options["task"] + (f" with {chosen}" if chosen else "")
 

@@ -117,7 +117,8 @@ class FeatureTask(SequenceTask):
                 f"got {self.input_size}"
             )
         self.store.check(positions)
-        self.datasets[split] = self.make_dataset(positions, split_key(split, self.cfg.seed), fixed=split != "train")
+        key = split_key(split, self.cfg.seed)
+        self.datasets[split] = self.make_dataset(positions, key, fixed=not self.trains_on(split))
 
     def encode(self, raw) -> np.ndarray:
         """An array [T, input_size] as the model reads it: cropped, normalised and padded as in training, float32."""

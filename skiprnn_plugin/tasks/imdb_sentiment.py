@@ -86,7 +86,7 @@ class ImdbSentimentTask(SequenceTask):
                 f"and {len(labels)} labels"
             )
         key = split_key(split, self.cfg.seed)
-        self.datasets[split] = TextDataset(texts, labels, self.fit, key, fixed=split != "train")
+        self.datasets[split] = TextDataset(texts, labels, self.fit, key, fixed=not self.trains_on(split))
 
     def build_embedding(self) -> nn.Embedding:
         """Vectors of ``--embedding-path``, else U(-0.25, 0.25); 0 for the pad word. All are trained."""

@@ -84,6 +84,11 @@ class SequenceTask(StopsInOrder, FairseqTask):
         where = "; where it is now: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR)"
         return where if self.from_checkpoint else ""
 
+    def trains_on(self, split: str) -> bool:
+        """Whether a split is ``--train-subset``, whose draws differ from epoch to epoch; others are held out."""
+        dataset = self.cfg._get_root().get("dataset") or {}
+        return split == dataset.get("train_subset", "train")
+
     def encode(self, raw):
         """A sequence as a user has it, for a model to read: an array [T, input_size], or words' numbers int64 [T].
 

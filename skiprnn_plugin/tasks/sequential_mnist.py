@@ -73,10 +73,8 @@ class SequentialMNISTTask(SequenceTask):
                 )
             part = slice(size) if split == "train" else slice(size, None)
             images, labels = images[part], labels[part]
-        key = split_key(split, cfg.seed)
-        self.datasets[split] = MNISTDataset(
-            images, labels, self.input_size, self.permutation, key=key, fixed=split != "train"
-        )
+        key, fixed = split_key(split, cfg.seed), not self.trains_on(split)
+        self.datasets[split] = MNISTDataset(images, labels, self.input_size, self.permutation, key=key, fixed=fixed)
 
     def encode(self, raw):
         """An image, [28, 28] or [784], of integers 0 to 255 or of floats 0 to 1, as a float32 [T, input_size]."""

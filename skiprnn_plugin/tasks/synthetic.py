@@ -16,7 +16,7 @@ class SyntheticTaskConfig(SequenceTaskConfig):
 
 
 class SyntheticTask(SequenceTask):
-    """Held-out splits (any name but ``train``) are fixed by ``--valid-seed``. A subclass makes the datasets."""
+    """Held-out splits (any but ``--train-subset``) are fixed by ``--valid-seed``. A subclass makes the datasets."""
 
     def __init__(self, cfg: SyntheticTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -30,7 +30,7 @@ class SyntheticTask(SequenceTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         cfg = self.cfg
-        train = split == "train"
+        train = self.trains_on(split)
         self.datasets[split] = self.make_dataset(
             size=cfg.train_size if train else cfg.valid_size,
             key=split_key(split, cfg.seed if train else cfg.valid_seed),

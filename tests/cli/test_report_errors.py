@@ -102,8 +102,17 @@ def test_a_run_counts_once(fails, tiny):
 
 def test_a_task_without_a_table(fails, tiny, tmp_path):
     log = with_log(tmp_path, tiny["seed1"].log.read_text().replace("'_name': 'adding'", "'_name': 'mine'"))
-    assert "--table: needed for runs of task mine; known: adding" in fails(main, log)
-    assert "--table: needed for runs of task mine;" in fails(main, log, tiny["seed1"].log)
+    for runs in ([log], [tiny["seed1"].log, log]):
+        message = fails(main, *runs)
+        assert f"{log}: belongs to none of the paper's tables, as a run of task mine; skiprnn-plot tradeoff" in message
+
+
+def test_what_a_run_was_trained_on_is_not_held_out(fails, tiny, tmp_path):
+    state = torch.load(tiny["seed1"].checkpoint, weights_only=False)
+    state["cfg"]["dataset"]["train_subset"] = "valid"
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save(state, path)
+    assert f"--split: expected a held-out split, got valid, which {path} was trained on" in fails(main, path)
 
 
 def test_a_users_own_plugin(fails, prints, tiny, tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_counts_and_accuracies_have_a_spread():
 
 def test_a_sampling_period_without_a_table(fails, prints, tiny_frequency):
     log = tiny_frequency["other"].log
-    assert "task frequency_discrimination with sampling_period 0.25; known: adding," in fails(main, log)
+    assert "task frequency_discrimination with sampling_period 0.25; skiprnn-plot tradeoff" in fails(main, log)
     _, (line,) = cells(prints(main, log, "--table", "frequency-1ms"))
     assert line[:3] == ["Skip GRU, lambda=1e-4, sampling_period 0.25", "-", "-"]
 

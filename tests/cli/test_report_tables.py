@@ -101,6 +101,26 @@ def test_other_pixels_are_another_experiment(fails, mnist_log):
     assert "task sequential_mnist with rows False and permuted True;" in fails(main, mnist_log)
 
 
+@pytest.mark.parametrize("table, row", [("ucf101", "skip-gru-1e-4"), ("charades", "skip-gru-1e-3")])
+def test_videos_of_ones_own_are_not_the_papers(prints, fails, tmp_path, table, row):
+    """Whose features another encoder made, if one did."""
+    table, saved = TABLES[table], tmp_path / "saved.json"
+    (row,) = (each for each in table.rows if each.name == row)
+    trained = {"task": table.task, **row.options, "cell": "gru", "update_rule": "learned", "budget": "per_sample"}
+
+    def save(**options):
+        run = {"path": "x", "sequences": 9, "options": {**trained, **table.condition, **options}, "metrics": {}}
+        saved.write_text(json.dumps([{"split": "valid", "runs": [run]}]))
+
+    save(**table.data)
+    assert [group["row"] for group in report_json(prints, saved)] == [row.name]
+    save(encoder_flops=0.0)
+    message = fails(main, saved)
+    assert "x: belongs to none of the paper's tables" in message and "encoder_flops 0; skiprnn-plot" in message
+    (group,) = report_json(prints, saved, "--table", table.name)
+    assert (group["label"], group["paper"]) == (f"{row.label}, encoder_flops 0", {})
+
+
 def test_a_spread_over_videos():
     table = TABLES["charades"]
     metrics = [{"mAP": 0.08, "updates": 40.0, "updates_std": 11.0}, {"mAP": 0.09, "updates": 44.0, "updates_std": 14.0}]

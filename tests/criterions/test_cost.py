@@ -1,6 +1,7 @@
 """Lambda: constant, warmed up, and adjusted by the controller; alone and in ``fairseq-train``."""
 
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from skiprnn_plugin.cli.checkpoint import read_runs
 from skiprnn_plugin.criterions.cost import Cost
 
 from ..command_line import train, validate
+from ..ranks import run_ranks
 
 
 def values(cost, fractions):
@@ -88,6 +90,30 @@ def test_in_a_run(tmp_path):
     for s in stats["train_inner"]:
         assert s["budget_loss"] == pytest.approx(s["cost_per_sample"] * s["updates"], rel=1e-4)
     assert lambdas(stats, "valid")[-1] == pytest.approx(expected.value, rel=1e-4)  # what the next update will cost
+
+
+def steps_of_lambda(folder, *options):
+    """In this process: the fraction that each update took in, and lambda after it."""
+    seen, step = [], Cost.step
+
+    def note(cost, update_fraction):
+        step(cost, update_fraction)
+        seen.append((update_fraction, cost.value))
+
+    with mock.patch.object(Cost, "step", note):
+        train(folder, *OPTIONS, "--binarize", "bernoulli", "--batch-size", 8, "--max-update", 6, *options, **FREQUENCY)
+    return seen
+
+
+@pytest.mark.parametrize("criterion", CRITERIONS, ids=["ours", "with_budget"])
+def test_processes_have_the_same_lambda(tmp_path, criterion):
+    """That of one process which accumulates as many batches."""
+    one = steps_of_lambda(tmp_path / "one", *criterion, "--update-freq", 2)
+    first, second = run_ranks(steps_of_lambda, tmp_path / "two", *criterion)
+    assert len({fraction for fraction, _ in one}) > 2  # batches differ, and so do those of the processes
+    assert first == second
+    for ours, expected in zip(first, one, strict=True):
+        assert ours == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("updates", [2, 6], ids=["in the warm-up", "after it"])

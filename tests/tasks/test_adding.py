@@ -90,10 +90,11 @@ def test_a_run_repeats_bit_for_bit_with_any_number_of_workers(tmp_path, arch):
     assert losses(stats["first"]) != losses(stats["seed"])
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_every_epoch_is_new(tmp_path, workers):
+@pytest.mark.parametrize("workers, split", [(0, "train"), (1, "train"), (0, "train1")])
+def test_every_epoch_is_new(tmp_path, workers, split):
     """With a frozen model the training loss changes from one epoch to the next only if the data does."""
-    stats = train(tmp_path, "--lr", 0, "--max-update", 12, "--num-workers", workers)
+    options = ("--lr", 0, "--max-update", 12, "--num-workers", workers, "--train-subset", split)
+    stats = train(tmp_path, *options)
     epochs = [epoch["train_mse"] for epoch in stats["train"]]
     assert len(set(epochs)) == 3
     assert len({epoch["valid_mse"] for epoch in stats["valid"]}) == 1

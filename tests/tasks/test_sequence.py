@@ -10,8 +10,14 @@ from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWith
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
 
+from ..idx_files import write_digits
+from ..tiny_features import write_features
+from ..tiny_localization import write_localization
+from ..tiny_texts import write_texts
+
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # isort: skip
 from fairseq.data import FairseqDataset  # isort: skip
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY  # isort: skip
 
 
 class Letters(FairseqDataset):
@@ -91,3 +97,31 @@ def test_an_engine_runs_trained_models_that_it_can_not_train(task):
         task.build_model(config)
     model = task.build_model(config, from_checkpoint=True).eval()
     assert model(torch.zeros(2, 5, 3)).prediction.shape == (2, 2)
+
+
+STORED = {
+    "sequential_mnist": write_digits,
+    "feature_classification": write_features,
+    "feature_localization": write_localization,
+    "imdb_sentiment": write_texts,
+}
+
+
+@pytest.mark.parametrize("train_subset", ["train", "valid"])
+@pytest.mark.parametrize("name", ["adding", "frequency_discrimination", *STORED])
+def test_draws_anew_what_it_trains_on_and_nothing_else(tmp_path, name, train_subset):
+    """With ``--train-subset valid`` the split train is held out."""
+    options = {**vars(TASK_DATACLASS_REGISTRY[name]()), "seed": 1, "valid_size": 36}
+    if name in STORED:
+        STORED[name](tmp_path / "data")
+        options["data_dir"] = str(tmp_path / "data")
+    cfg = OmegaConf.create({"task": options, "dataset": {"train_subset": train_subset}})
+    task, draws = TASK_REGISTRY[name](cfg.task), {}
+    for split in ("train", "valid"):
+        task.load_dataset(split)
+        dataset, seeds = task.dataset(split), []
+        for epoch in (1, 2):
+            dataset.set_epoch(epoch)
+            seeds.append(dataset[0]["seed"])
+        draws[split] = len(set(seeds))
+    assert draws == {"train": 1, "valid": 1, train_subset: 2}

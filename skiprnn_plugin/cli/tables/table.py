@@ -1,6 +1,6 @@
 """What a table of the paper is, and what the rows of several tables have in common."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Sequence, Tuple
 
 # Architectures are named RULE_CELL
@@ -70,6 +70,8 @@ class Table:
         rows: in the paper's order.
         cited: results of others that the paper prints below; no run repeats them.
         split: the held-out split to report.
+        data: options that only runs on the paper's data have; others belong to none of the rows, as with ``condition``,
+            but runs that differ in them can be of one experiment.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Table:
     rows: Tuple[Row, ...]
     cited: Tuple[Row, ...] = ()
     split: str = "valid"
+    data: Dict[str, Any] = field(default_factory=dict)
 
 
 def plain(value: Any) -> str:
