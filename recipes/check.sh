@@ -1,4 +1,14 @@
-# Source this: checks of what a recipe is told, each with one clear error.
+# Source this: checks of what a recipe is told, each with one clear error; and --help, which prints the recipe's head.
+
+for _argument in "$@"; do
+    case $_argument in
+        --) break ;; # flags of fairseq-train follow
+        -h | --help)
+            sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+            exit
+            ;;
+    esac
+done
 
 check_count() { # NAME VALUE
     if ! [[ $2 =~ ^[1-9][0-9]*$ ]]; then
@@ -29,7 +39,7 @@ check_numbers() { # NAME VALUE...
 
 check_features() { # DATA_DIR
     if [ ! -f "$1/manifest.tsv" ]; then
-        echo "error: DATA_DIR: expected a folder that skiprnn-prepare features made, got '$1'" >&2
+        echo "error: DATA_DIR: expected a folder that skiprnn-prepare features or video made, got '$1'" >&2
         exit 2
     fi
 }

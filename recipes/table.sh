@@ -85,7 +85,7 @@ tables=() # of each run
 
 list_rows() {
     check_distinct ROW "${@:2}"
-    python -m skiprnn_plugin.cli.tables "$@"
+    python -m skiprnn_plugin.cli.tables "$1" -- "${@:2}"
 }
 
 start() {

@@ -9,7 +9,7 @@
 #   skiprnn-prepare video UCF-101 DATA_DIR --splits ucfTrainTestlist --weights resnet50-0676ba61.pth
 #
 # 25 frames in a second, and of each what ResNet-50, trained on ImageNet, has after its average pooling (2,048 numbers).
-# Its splits train and valid, which the table is of, are the lists trainlist01 and testlist01. One core makes about 20
+# Its splits train and valid, which the table is of, are the lists trainlist01 and testlist01. One core makes about 16
 # frames in a second, of 2.4 million; --device cuda does it on a GPU.
 #
 # SEEDS (default 1), MAX_UPDATE (default 11400: 300 epochs), JOBS (runs at a time; default: one per core) and RUNS

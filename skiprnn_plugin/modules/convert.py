@@ -1,12 +1,14 @@
 """Weights from elsewhere: torch's own RNN modules and the authors' TensorFlow program."""
 
-from typing import Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Mapping, Optional, Tuple, Union
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN, SkipRNNBase
+
+if TYPE_CHECKING:  # who has torch need not have it
+    import numpy as np
 
 TORCH = {nn.LSTM: SkipLSTM, nn.GRU: SkipGRU, nn.RNN: SkipRNN}
 
@@ -86,7 +88,7 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
     return module
 
 
-def from_authors(arrays: Mapping[str, Union[np.ndarray, Tensor]], **options) -> SkipRNNBase:
+def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -> SkipRNNBase:
     """A Skip LSTM or Skip GRU (``reset_after=False``) with the variables of the authors' program.
 
     Args:
@@ -165,8 +167,8 @@ def _split(matrix: Tensor, bias: Tensor, hidden: int) -> Dict[str, Tensor]:
     }
 
 
-def _as_tensor(array: Union[np.ndarray, Tensor]) -> Tensor:
-    return array if isinstance(array, Tensor) else torch.as_tensor(np.asarray(array))
+def _as_tensor(array: "Union[np.ndarray, Tensor]") -> Tensor:
+    return array if isinstance(array, Tensor) else torch.as_tensor(array)
 
 
 def _take(arrays: Dict[str, Tensor], name: str, shape: Tuple[Optional[int], ...]) -> Tensor:

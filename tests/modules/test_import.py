@@ -12,8 +12,8 @@ UNFINDABLE = """
 import sys
 class Block:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "fairseq":
-            raise ModuleNotFoundError("No module named 'fairseq'", name="fairseq")
+        if name.split(".")[0] in ("fairseq", "numpy"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Block())
 """
 

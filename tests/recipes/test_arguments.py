@@ -5,6 +5,8 @@ import pytest
 from ..command_line import ROOT
 from .start import needs_environment, recipe
 
+RECIPES = [path.name for path in sorted((ROOT / "recipes").glob("*.sh")) if path.read_text().startswith("#!")]
+
 
 @pytest.mark.parametrize(
     "name,arguments,environment,message",
@@ -18,6 +20,7 @@ from .start import needs_environment, recipe
         ("adding.sh", [], {"SEEDS": "*"}, "error: SEEDS: expected a whole number of at least 1, got '*'"),
         ("adding.sh", [], {"SEEDS": "2 1 2"}, "error: SEEDS: '2' is given twice"),
         ("adding.sh", ["gru", "lstm", "gru"], {}, "error: ROW: 'gru' is given twice"),
+        ("adding.sh", ["--fast"], {}, "unknown row '--fast' of table 'adding'; known: lstm,"),
         ("adding.sh", ["rnn"], {}, "unknown row 'rnn' of table 'adding'; known: lstm,"),
         ("frequency.sh", ["rnn"], {}, "unknown row 'rnn' of table 'frequency-1ms'; known: lstm,"),
         ("frequency.sh", ["--quick"], {"MAX_UPDATE": "x"}, "error: MAX_UPDATE: expected a whole number of at least 1"),
@@ -31,12 +34,17 @@ from .start import needs_environment, recipe
         ("mnist.sh", ["no/folder"], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST"),
         ("mnist.sh", [ROOT, "--quick", "gru"], {}, "error: ROW: --quick has a model of its own, got 'gru'"),
         ("mnist.sh", [ROOT], {"VALID_SIZE": "0"}, "error: VALID_SIZE: expected a whole number of at least 1, got '0'"),
-        ("charades.sh", [], {}, "error: DATA_DIR: expected a folder that skiprnn-prepare features made, got ''"),
+        (
+            "charades.sh",
+            [],
+            {},
+            "error: DATA_DIR: expected a folder that skiprnn-prepare features or video made, got ''",
+        ),
         (
             "ucf101.sh",
             [ROOT],
             {},
-            f"error: DATA_DIR: expected a folder that skiprnn-prepare features made, got '{ROOT}'",
+            f"error: DATA_DIR: expected a folder that skiprnn-prepare features or video made, got '{ROOT}'",
         ),
         ("smartwatch.sh", [], {}, "error: FILE.npz: expected a file of recordings, got ''"),
         ("smartwatch.sh", ["a.npz", "b.npz"], {}, "error: FILE.npz: expected one, got 'a.npz' and 'b.npz'"),
@@ -65,3 +73,12 @@ def test_bad_arguments(name, arguments, environment, message):
     process = recipe(name, *arguments, **environment)
     assert process.returncode == 2
     assert message in process.stderr and process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_help_is_the_recipes_head(name, flag):
+    process = recipe(name, *(["data"] if flag == "-h" else []), flag)
+    assert process.returncode == 0 and process.stderr == ""
+    assert f"  bash recipes/{name}" in process.stdout and "set -euo" not in process.stdout
+    assert process.stdout.startswith(("The paper's", "Train", "Tell", "What"))
