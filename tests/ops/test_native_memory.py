@@ -12,7 +12,7 @@ from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.ops.native import areas, library, packing
 from skiprnn_plugin.ops.native import engine as native_engine
 
-from ..compare import assert_gradients_close, assert_results_close
+from ..compare import assert_equal, assert_gradients_close, assert_results_close
 from .native_problems import bitwise_parts, names, native, skip_by
 from .problems import Problem
 
@@ -142,6 +142,28 @@ def test_packing_tells_whether_anything_changed(engine):
     weights[1][0, 0] += 1
     assert library.load().skiprnn_pack(*again) == 1
     assert packing.pack((1, 1, 3, 5), weights, library.FORWARD) is packed
+
+
+@native
+def test_weights_that_another_thread_reads_are_laid_out_elsewhere(engine):
+    rnn = SkipGRU(3, 5)
+    weights = [each.detach() for each in rnn._weights("")[0][:4]]
+
+    def pack():
+        return packing.pack((1, 1, 3, 5), weights, library.FORWARD)
+
+    used = pack()
+    before = used.buffer.clone()
+    assert pack() is used
+    weights[1][0, 0] += 1
+    other = pack()
+    assert other is not used and not torch.equal(other.buffer, before)
+    assert_equal(used.buffer, before)
+    assert pack() is other
+    place = id(other)
+    del other
+    weights[1][0, 0] += 1
+    assert id(pack()) == place, "nobody reads it: it is used again"
 
 
 @native

@@ -240,6 +240,11 @@ SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *wei
     return 1;
 }
 
+SKIPRNN_API int skiprnn_packed_is(const skiprnn_shape *shape, const float *const *weights, int64_t purpose,
+                                  const float *packed) {
+    return is_copy(*shape, purpose, weights, packed + layers_size(*shape, purpose));
+}
+
 SKIPRNN_API int64_t skiprnn_record_size(const skiprnn_problem *problem) { return record_size(*problem); }
 
 SKIPRNN_API int64_t skiprnn_records(const skiprnn_problem *problem) {

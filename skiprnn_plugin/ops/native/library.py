@@ -11,7 +11,7 @@ from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, 
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
-ABI = 5
+ABI = 6
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too
@@ -75,6 +75,7 @@ PROTOTYPES = {
     "skiprnn_level": (c_char_p,),
     "skiprnn_set_level": (c_int, c_char_p),
     "skiprnn_packed_size": (c_int64, POINTER(Shape), c_int64),
+    "skiprnn_packed_is": (c_int, POINTER(Shape), c_void_p, c_int64, c_void_p),
     "skiprnn_pack": (c_int, POINTER(Shape), c_void_p, c_int64, c_int64, c_void_p, POINTER(c_uint64)),
     "skiprnn_record_size": (c_int64, POINTER(Problem)),
     "skiprnn_records": (c_int64, POINTER(Problem)),

@@ -112,6 +112,15 @@ bool update_copy(Portion mine, const skiprnn_shape &shape, int64_t purpose, cons
     return changed;
 }
 
+bool is_copy(const skiprnn_shape &shape, int64_t purpose, const float *const *weights, const float *copy) {
+    bool same = true;
+    each_weight(shape, purpose, [&](int64_t index, int64_t count) {
+        same = same && std::memcmp(copy, weights[index], count * sizeof(float)) == 0;
+        copy += count;
+    });
+    return same;
+}
+
 void pack_layers(Portion mine, const skiprnn_shape &shape, int64_t purpose, const float *const *weights,
                  float *packed) {
     for (int64_t l = 0; l < shape.layers; l++) {

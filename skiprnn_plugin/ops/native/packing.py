@@ -1,6 +1,7 @@
 """The weights in the kernels' layout, laid out anew only when their content has changed."""
 
 import os
+import sys
 import threading
 from collections import OrderedDict
 from ctypes import c_uint64, c_void_p
@@ -31,6 +32,15 @@ class Packed:
         self.known = c_uint64(0)
         self.lock = threading.Lock()
 
+
+def _count_references() -> int:
+    """How many an object has that is in a dictionary, and in use where it was found there."""
+    held = {0: object()}
+    found = held[0]
+    return sys.getrefcount(found)
+
+
+ALONE = _count_references()
 
 _lock = threading.Lock()
 _cache: "OrderedDict[tuple, Packed]" = OrderedDict()
@@ -71,6 +81,19 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
         else:
             _cache.move_to_end(key)
     with packed.lock:
-        threads = torch.get_num_threads()
-        load().skiprnn_pack(packed.struct, packed.pointers, purpose, threads, packed.address, packed.known)
+        if sys.getrefcount(packed) <= ALONE or packed.known.value == 0:
+            _lay_out(packed, purpose)
+            return packed
+        # else other threads may be reading it, and find nothing half written
+        if load().skiprnn_packed_is(packed.struct, packed.pointers, purpose, packed.address):
+            return packed
+    packed = Packed(shape, pointers, purpose)
+    _lay_out(packed, purpose)
+    with _lock:
+        _cache[key] = packed
     return packed
+
+
+def _lay_out(packed: Packed, purpose: int) -> None:
+    threads = torch.get_num_threads()
+    load().skiprnn_pack(packed.struct, packed.pointers, purpose, threads, packed.address, packed.known)

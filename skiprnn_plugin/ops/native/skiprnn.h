@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 5
+#define SKIPRNN_ABI 6
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
@@ -112,6 +112,9 @@ int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
  * only if they differ; sets it to 1. Takes `threads` at most. Returns 1 if it packed, else 0. */
 int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, int64_t threads,
                  float *packed, uint64_t *known);
+
+/* Whether that is what `packed`, which skiprnn_pack has filled, holds. */
+int skiprnn_packed_is(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, const float *packed);
 
 int64_t skiprnn_record_size(const skiprnn_problem *problem); /* floats of one record */
 int64_t skiprnn_records(const skiprnn_problem *problem);     /* records that are enough for all updates there can be */
