@@ -35,7 +35,7 @@ def refuse(x: Tensor) -> Optional[str]:
 
 def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, threshold, dropout_mask, last_only):
     """As :func:`skiprnn_plugin.ops.reference.scan`, by the ``engine`` of that name in ``KERNELS``."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
+    if x.shape[0] == 0:
         options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
         return reference.scan(x, weights, state, gate, **options, dropout_mask=dropout_mask, last_only=last_only)
     constant = isinstance(threshold, float)

@@ -7,6 +7,7 @@ from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequen
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from . import kernels, reference
 from .cells import CELLS, Cell
@@ -127,9 +128,14 @@ def skip_scan(
     if weights[0].norm_weight is not None:
         options.append("layer_norm")
     scan = _choose_engine(engine, options, x).scan
+    if steps == 0:  # as one step of padding, so that all parameters have a gradient, be it 0
+        x, schedule = pad(x, (0, 0, 0, 1)), None if schedule is None else pad(schedule, (0, 1))
+        threshold = threshold if isinstance(threshold, float) else pad(threshold, (0, 1))
+        masks = {name: pad(mask, (0, 0, 0, 1)) for name, mask in masks.items()}
+        begin, end = None, torch.zeros(batch, dtype=torch.int64, device=x.device)
     if masks:
         scan = partial(scan, **masks)
-    return scan(
+    output, state, updates = scan(
         x,
         weights,
         state,
@@ -142,6 +148,9 @@ def skip_scan(
         dropout_mask=dropout_mask,
         last_only=last_only,
     )
+    if steps == 0:
+        output, updates = output if last_only else output[:, :0], updates[:, :0]
+    return output, state, updates
 
 
 _announced = set()
