@@ -171,7 +171,7 @@ def _read_csv(path: str) -> np.ndarray:
     rows: List[List[float]] = []
     are_whole = True
     with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, skipinitialspace=True)
+        reader = csv.reader(file, skipinitialspace=True, strict=True)
         for index, fields in enumerate(filter(None, reader)):
             if index == 0 and _is_header(fields):
                 continue
@@ -209,6 +209,8 @@ def _read_png(path: str) -> np.ndarray:
 
     with Image.open(path) as image:
         found = image.mode
+        if "16" in str(image.tile[0][3]):  # whose upper halves alone Pillow would read
+            found += " of 16 bits"
         if found in IMAGE_MODES and image.convert("RGBA").getextrema()[-1][0] < 255:
             found += " with transparency"
         if found not in IMAGE_MODES:

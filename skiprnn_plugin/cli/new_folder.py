@@ -45,8 +45,8 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
         if not resume:
             shutil.rmtree(part, ignore_errors=True)
         _clear_old(old, dest)
-        with contextlib.suppress(OSError):  # not empty
-            for parent in parents:
+        for parent in parents:
+            with contextlib.suppress(OSError):  # not empty, or not there
                 parent.rmdir()
 
 

@@ -70,7 +70,7 @@ def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[
     videos = list(filter(is_video, files))
     if not videos:
         if weights is not None:
-            raise UserError("--weights: is for videos alone, got none")
+            raise UserError("--weights: expected a video to encode, got none")
         return None
     reader = _open_reader(hub, weights)
     for video in videos:

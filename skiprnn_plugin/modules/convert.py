@@ -168,7 +168,11 @@ def _split(matrix: Tensor, bias: Tensor, hidden: int) -> Dict[str, Tensor]:
 
 
 def _as_tensor(array: "Union[np.ndarray, Tensor]") -> Tensor:
-    return array if isinstance(array, Tensor) else torch.as_tensor(array)
+    if isinstance(array, Tensor):
+        return array
+    import numpy as np
+
+    return torch.as_tensor(np.asarray(array))
 
 
 def _take(arrays: Dict[str, Tensor], name: str, shape: Tuple[Optional[int], ...]) -> Tensor:

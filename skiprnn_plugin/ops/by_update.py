@@ -60,7 +60,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     begin, end = bounds(inputs.real)
     schedule = None if inputs.schedule is None else inputs.schedule & inputs.real
     clock = jump.Clock(end, schedule, inputs.threshold)
-    final = SkipState(*(None if each is None else each.contiguous().clone() for each in state))
+    final = SkipState(*(None if each is None else each.clone(memory_format=torch.contiguous_format) for each in state))
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
     now, steps, made = start(inputs), [], []
     t, active = clock.find(rows, state.p, state.acc, begin)

@@ -48,7 +48,7 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
         dtype = torch.get_autocast_dtype(x.device.type)
         x, h, c, dropout_mask, *weights = (_lower(each, dtype) for each in (x, *state[:2], dropout_mask, *weights))
         state = state._replace(h=h, c=c)
-    tensors = (x, *state, *((None, None) if gate is None else gate[:2]), *weights)
+    tensors = (x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask, *options[1:5], *weights)
     # those who look at operations, or put others in place of tensors, as tracing does, see a registered one
     seen = torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or not PLAIN.issuperset(map(type, tensors))
     if seen or engine not in TAKE_NONE:

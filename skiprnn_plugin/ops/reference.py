@@ -20,6 +20,8 @@ from torch import Tensor
 from .cells import Cell, zone_out
 from .types import Gate, LayerWeights, SkipState
 
+FEW = 16  # steps over which half precision adds up well; autograd keeps a copy of the weights for so many
+
 
 def scan(
     x: Tensor,
@@ -61,7 +63,8 @@ def scan(
         held = h, c
         if half:
             held = _to(h, dtype), _to(c, dtype)
-            weights = [LayerWeights(*_to(w, dtype)) for w in wide_weights]
+            if t % FEW == 0:
+                weights = [LayerWeights(*_to(w, dtype)) for w in wide_weights]
         new_h, new_c = _candidates(x[:, t], *held, weights, cell, *masks)
         v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
         if schedule is None:

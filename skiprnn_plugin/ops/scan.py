@@ -128,7 +128,7 @@ def skip_scan(
     if weights[0].norm_weight is not None:
         options.append("layer_norm")
     scan = _choose_engine(engine, options, x).scan
-    if steps == 0:  # as one step of padding, so that all parameters have a gradient, be it 0
+    if steps == 0:  # as one step of padding, so that the parameters have a gradient, of 0
         x, schedule = pad(x, (0, 0, 0, 1)), None if schedule is None else pad(schedule, (0, 1))
         threshold = threshold if isinstance(threshold, float) else pad(threshold, (0, 1))
         masks = {name: pad(mask, (0, 0, 0, 1)) for name, mask in masks.items()}

@@ -5,7 +5,10 @@ import json
 import os
 import random
 import re
+import struct
 import sys
+import zlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -199,6 +202,18 @@ def test_pictures_that_would_be_changed_are_refused(fails, checkpoints, files, i
     image.save("x.png", **options)
     message = f"x.png: expected an opaque picture of 8 bits (1, L, LA, P, PA, RGB, RGBA), got mode {found}"
     assert fails(main, checkpoints["images"], "x.png").startswith(f"skiprnn-predict: error: {message}")
+
+
+def test_colours_of_16_bits_are_refused(fails, checkpoints, files):
+    """Of which Pillow reads the upper 8; it has no way to write them."""
+
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header, pixels = struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0), b"\0" + struct.pack(">HHH", 65535, 300, 1)
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(pixels)), chunk(b"IEND", b"")]
+    Path("x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    assert "x.png: expected an opaque picture of 8 bits" in fails(main, checkpoints["images"], "x.png")
 
 
 @pytest.mark.parametrize("mode", ["L", "P", "LA", "RGB", "RGBA"])

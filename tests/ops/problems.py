@@ -40,6 +40,7 @@ def for_engines_in(*dtypes, engines=ENGINES):
 
 
 every_engine = for_engines(ENGINES)
+every_other = for_engines(set(ENGINES) - {"reference"})
 every_engine_of_any_dtype = for_engines(set(ENGINES) - set(DTYPE))
 every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() if engine.options >= MASKS)
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))

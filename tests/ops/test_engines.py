@@ -13,15 +13,13 @@ from .problems import (
     dtype_of,
     every_cell,
     every_engine,
+    every_other,
     for_engines,
     for_engines_in,
     loss,
     mixed_updates,
     uniform_noise,
 )
-
-OTHERS = set(ENGINES) - {"reference"}
-every_other = for_engines(OTHERS)
 
 # What differs from a batch of 4, 8 steps, 3 inputs, 5 units and 2 layers: of the problem, and of the call
 CASES = {
@@ -126,7 +124,7 @@ def test_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
     assert_same(problem, engine, last_only=last_only)
 
 
-@for_engines_in(torch.float32, torch.float64, engines=OTHERS)
+@for_engines_in(torch.float32, torch.float64, engines=set(ENGINES) - {"reference"})
 @every_cell
 @pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
 def test_rows_that_skip_very_differently(cell, engine, dtype, last_only):

@@ -6,7 +6,7 @@ The gate's own gradient is checked against the authors' program (``test_golden.p
 import pytest
 import torch
 
-from skiprnn_plugin.ops import ENGINES, SkipState
+from skiprnn_plugin.ops import SkipState
 
 from ..compare import assert_results_close
 from .problems import (
@@ -16,13 +16,11 @@ from .problems import (
     every_engine,
     every_engine_of_any_dtype,
     every_engine_with_masks,
-    for_engines,
+    every_other,
     mixed_updates,
 )
 
 BATCH, STEPS, HIDDEN = 2, 4, 3
-
-every_other_engine = for_engines(set(ENGINES) - {"reference"})
 
 
 def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False, **options):
@@ -79,7 +77,7 @@ def test_second_derivatives(cell, masks):
     assert torch.autograd.gradgradcheck(*scan_function(cell, "reference", masks=masks), fast_mode=True)
 
 
-@every_other_engine
+@every_other
 @every_cell
 @pytest.mark.parametrize("how", ["grad", "penalty", "hessian"])
 def test_second_derivatives_are_refused(cell, engine, how):

@@ -152,21 +152,24 @@ def test_a_fork_in_the_middle_of_another_threads_call(engine):
             while not done.is_set():
                 rnn(x)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    codes = []
-    for _ in range(12):
+    def fork():
         child = os.fork()
         if child == 0:
             signal.alarm(10)  # ends it if it hangs
-            with torch.no_grad():
-                os._exit(0 if torch.equal(rnn(x)[0], expected) else 1)
-        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        if codes[-1] != 0:
-            break
-    done.set()
-    thread.join()
-    assert codes == [0] * 12
+            try:
+                with torch.no_grad():
+                    os._exit(0 if torch.equal(rnn(x)[0], expected) else 1)
+            finally:
+                os._exit(2)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert all(fork() == 0 for _ in range(12))
+    finally:
+        done.set()
+        thread.join()
 
 
 @native

@@ -4,14 +4,11 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map
 
-from skiprnn_plugin.ops import ENGINES
-
 from ..compare import assert_close, assert_equal
-from .problems import Problem, dtype_of, for_engines
-
-every_other = for_engines(set(ENGINES) - {"reference"})
+from .problems import Problem, dtype_of, every_other, uniform_noise
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
 @every_other
 @pytest.mark.parametrize("how", ["torch.func", "forward mode", "torch.jit"])
 def test_what_only_the_reference_can_auto_leaves_to_it(engine, how):
@@ -54,13 +51,16 @@ class Wrapped(torch.Tensor):
 
 
 @every_other
-@pytest.mark.parametrize("name", ["x", "h", "weight_hh_l1", "update_weight"])
+@pytest.mark.parametrize("name", ["x", "h", "weight_hh_l1", "update_weight", "noise", "dropout_mask"])
 def test_tensors_without_memory_of_their_own(engine, name):
     problem = Problem("gru", dtype=dtype_of(engine))
+    options = {"noise": uniform_noise(4, 8), "dropout_mask": torch.full((1, 4, 5), 2.0, dtype=dtype_of(engine))}
     with torch.no_grad():
-        expected = problem.run(engine)
-        tensors = {**problem.tensors, name: Wrapped(problem.tensors[name].detach())}
-        assert_equal(problem.run(engine, tensors), expected)
+        expected = problem.run(engine, **options)
+        tensors, given = ({**each} for each in (problem.tensors, options))
+        where = given if name in given else tensors
+        where[name] = Wrapped(where[name].detach())
+        assert_equal(problem.run(engine, tensors, **given), expected)
 
 
 @every_other

@@ -70,8 +70,7 @@ class Table:
         rows: in the paper's order.
         cited: results of others that the paper prints below; no run repeats them.
         split: the held-out split to report.
-        data: options that only runs on the paper's data have; others belong to none of the rows, as with ``condition``,
-            but runs that differ in them can be of one experiment.
+        data: options that only runs on the paper's data have; others belong to none of the rows.
     """
 
     name: str

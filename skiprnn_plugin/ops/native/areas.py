@@ -2,11 +2,12 @@
 cleared first, and slow to come on virtual machines."""
 
 import mmap
-import os
 import sys
 import threading
 from contextlib import suppress
 from typing import List
+
+from .library import in_forks
 
 MOST = 4  # areas that are kept, though nobody may be using them
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
@@ -18,14 +19,11 @@ _alone = [object()]
 UNUSED = sys.getrefcount(_alone[0])  # references to what only a list has
 
 
+@in_forks
 def _start_anew() -> None:
-    """In the child of a fork: another thread of the parent's may have held the lock."""
+    """Another thread of the parent's may have held the lock."""
     global _lock
     _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
 
 
 def take(size: int) -> mmap.mmap:

@@ -77,7 +77,7 @@ def backward(
     d_output, *rest = gradients
     strides = (0, 0)
     if d_output is not None:
-        d_output = d_output if d_output.stride(-1) == 1 else d_output.contiguous()
+        d_output = (d_output if d_output.stride(-1) == 1 else d_output.contiguous()).resolve_neg()
         strides = (d_output.stride(0), 0 if options.last_only else d_output.stride(1))
     if operands.c is None:
         rest[1] = None  # a registered op has an empty tensor for it
@@ -115,7 +115,7 @@ def _describe(
     count, _, hidden = operands.h.shape
     weights = _contiguous(weights)
     packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
-    tensors = [x, *_plain(operands[1:]), *_contiguous(options[1:5])]
+    tensors = [x, *_contiguous((*operands[1:], *options[1:5]))]
     address, *addresses = _addresses(tensors)
     problem = Problem(
         packed.struct,
@@ -142,13 +142,9 @@ def _indices(layers: Tuple[int, ...]) -> Array:
     return (c_int64 * len(layers))(*layers)
 
 
-def _plain(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    """Contiguous, and with the values in memory: torch may keep a minus sign apart, as of an imaginary part."""
-    return [each if each is None else each.contiguous().resolve_neg() for each in tensors]
-
-
 def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    return [each if each is None else each.contiguous() for each in tensors]
+    """And with the values in memory: torch may keep a minus sign apart, as of an imaginary part."""
+    return [each if each is None else each.contiguous().resolve_neg() for each in tensors]
 
 
 def _addresses(tensors: Sequence[Optional[Tensor]]) -> List[Optional[int]]:

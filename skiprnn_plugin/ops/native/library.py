@@ -9,7 +9,7 @@ import os
 import threading
 from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Callable, List, NamedTuple, Optional
 
 ABI = 6
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
@@ -94,18 +94,21 @@ class _Found(NamedTuple):
 
 
 _lock = threading.Lock()
+_found: Optional[_Found] = None
 
 
+def in_forks(function: Callable[[], None]) -> Callable[[], None]:
+    """Have it called in the child of each fork, where the system has any."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+    return function
+
+
+@in_forks
 def _start_anew() -> None:
-    """In the child of a fork: another thread of the parent's may have held the lock."""
+    """Another thread of the parent's may have held the lock."""
     global _lock
     _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
-
-_found: Optional[_Found] = None
 
 
 def missing() -> Optional[str]:

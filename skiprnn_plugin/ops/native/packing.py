@@ -1,6 +1,5 @@
 """The weights in the kernels' layout, laid out anew only when their content has changed."""
 
-import os
 import sys
 import threading
 from collections import OrderedDict
@@ -10,7 +9,7 @@ from typing import Sequence, Tuple
 import torch
 from torch import Tensor
 
-from .library import Shape, load
+from .library import Shape, in_forks, load
 
 CAPACITY = 32  # sets of weights, each counting once for the forward and once for the backward
 ALIGNMENT = 64  # bytes
@@ -46,16 +45,13 @@ _lock = threading.Lock()
 _cache: "OrderedDict[tuple, Packed]" = OrderedDict()
 
 
+@in_forks
 def _start_anew() -> None:
-    """In the child of a fork: another thread of the parent's may have held a lock, or been laying weights out."""
+    """Another thread of the parent's may have held a lock, or been laying weights out."""
     global _lock
     _lock = threading.Lock()
     for packed in _cache.values():
         packed.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
 
 
 def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Packed:
@@ -76,12 +72,13 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
         packed = _cache.get(key)
         if packed is None:
             packed = _cache[key] = Packed(shape, pointers, purpose)
-            if len(_cache) > CAPACITY:
+            while len(_cache) > CAPACITY:
                 _cache.popitem(last=False)
         else:
             _cache.move_to_end(key)
     with packed.lock:
-        if sys.getrefcount(packed) <= ALONE or packed.known.value == 0:
+        # Whoever finds it waits here, so that it is nobody else's if the references are the cache's and this one
+        if packed.known.value == 0 or (sys.getrefcount(packed) <= ALONE and _cache.get(key) is packed):
             _lay_out(packed, purpose)
             return packed
         # else other threads may be reading it, and find nothing half written
