@@ -123,7 +123,7 @@ def candidates(inputs: Inputs, x: Tensor, h, c, rows: Optional[Tensor], recurred
 def bounds(real: Tensor) -> Tuple[Tensor, Tensor]:
     """First step of each sequence, and the one after its last, int64 [B]."""
     count = real.sum(1)
-    begin = real.to(torch.uint8).argmax(1) if real.shape[1] > 0 else count
+    begin = real.to(torch.uint8).argmax(1)
     return begin, begin + count
 
 
@@ -136,7 +136,7 @@ def held_after(updates: Tensor) -> Tensor:
     order = ordinal[rows, times].argsort(stable=True)
     entries = torch.arange(batch, device=updates.device).unsqueeze(1).expand_as(ordinal).contiguous()
     entries[rows[order], times[order]] = torch.arange(batch, batch + len(order), device=updates.device)
-    return entries.cummax(1).values if updates.shape[1] > 0 else entries
+    return entries.cummax(1).values
 
 
 def _store(final: SkipState, now: Step, rows: Tensor, gone: Tensor) -> None:
@@ -152,5 +152,5 @@ def _store(final: SkipState, now: Step, rows: Tensor, gone: Tensor) -> None:
 def _final_acc(updates: Tensor, p: Tensor, acc: Tensor, begin: Tensor, end: Tensor) -> Tensor:
     """What the steps skipped since the last update have added up to, [B]."""
     times = torch.arange(1, updates.shape[1] + 1, device=p.device) * (updates > 0)
-    after = times.amax(1) if updates.shape[1] > 0 else begin  # the step after the last update, 0 if there is none
+    after = times.amax(1)  # the step after the last update, 0 if there is none
     return jump.accumulate(p, acc.masked_fill(after > 0, 0), end - torch.maximum(after, begin))

@@ -295,7 +295,7 @@ def _sum_while_held(d_output: Tensor, updates: Tensor, real: Tensor) -> Tensor:
     d_output = d_output.masked_fill(~real.unsqueeze(-1), 0)
     held = torch.empty_like(d_output)
     wide = torch.promote_types(d_output.dtype, torch.float32)
-    total = torch.zeros_like(d_output[:, 0], dtype=wide) if d_output.shape[1] > 0 else None
+    total = torch.zeros_like(d_output[:, 0], dtype=wide)
     for t in range(d_output.shape[1] - 1, -1, -1):
         total = total + d_output[:, t]
         held[:, t] = total

@@ -41,7 +41,7 @@ def scan(
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``begin`` is each sequence's first real
     step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; ``threshold`` is a
-    number or [B, T]; without a gate there is a schedule."""
+    number or [B, T]; without a gate there is a schedule; T is 1 or more."""
     state = state.filled()
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
@@ -86,10 +86,10 @@ def scan(
         h, c = _to(h, dtype), _to(c, dtype)
     p, acc = (new.clone() if new is old else new for new, old in ((p, state.p), (acc, state.acc)))
     state = SkipState(torch.stack(h), torch.stack(c) if cell.has_c else None, p, acc)
-    updates = torch.stack(updates, 1) if updates else p.new_zeros(x.shape[:2])
+    updates = torch.stack(updates, 1)
     if last_only:
         return state.h[-1].clone(), state, updates
-    output = torch.stack(outputs, 1) if outputs else x.new_zeros(*x.shape[:2], h[-1].shape[-1])
+    output = torch.stack(outputs, 1)
     if real is not None:
         output = output.masked_fill(~real.unsqueeze(-1), 0)
     return output, state, updates
