@@ -21,11 +21,12 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from tqdm import tqdm
 
-from skiprnn_plugin.cli.checkpoint import Loaded, add_loading_arguments, load_checkpoint, prepare_loading
-from skiprnn_plugin.cli.command import UserError, as_table, run_command
-from skiprnn_plugin.cli.runs import RUN_HELP, describe, find_file, find_files, is_checkpoint
-from skiprnn_plugin.cli.tradeoff import find_experiment
+from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
+from skiprnn_plugin.runs.checkpoint import Loaded, add_loading_arguments, load_checkpoint, prepare_loading
+from skiprnn_plugin.runs.run import RUN_HELP, describe, find_file, find_files, is_checkpoint
+from skiprnn_plugin.runs.tradeoff import find_experiment
 
 from .machine import describe_machine, describe_versions, find_commit
 from .report import write_text

@@ -10,9 +10,10 @@ from typing import Optional, Sequence
 import torch
 from tqdm import tqdm
 
-from skiprnn_plugin.cli.command import UserError, as_table, run_command
-from skiprnn_plugin.data.frame_encoder import FrameEncoder
-from skiprnn_plugin.data.video import read_frames
+from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.cli.command import as_table, run_command
+from skiprnn_plugin.prepare.frame_encoder import FrameEncoder
+from skiprnn_plugin.prepare.video import read_frames
 
 from .machine import describe_machine
 

@@ -5,15 +5,16 @@ already and as soon as it is otherwise. So ``skiprnn_plugin.modules`` and ``skip
 alone, neither wait for fairseq nor need it to be installed.
 """
 
-from ._registration import when_imported
+from ._fairseq.registration import when_imported
 
 __version__ = "0.1.0"
 
 
 def _register():
-    from . import _fairseq_patches, criterions, models, tasks  # noqa: F401  (importing them is what registers)
+    from . import criterions, models, tasks  # noqa: F401  (importing them is what registers)
+    from ._fairseq import patches
 
-    _fairseq_patches.apply()
+    patches.apply()
 
 
 when_imported("fairseq", _register)

@@ -1,8 +1,28 @@
-"""Checks of the modules' arguments: each raises ValueError, naming the argument, what came and what is expected."""
+"""Checks of arguments, and how a wrong one is reported. Needs neither torch nor fairseq.
 
+Every check raises ValueError with a message that names the argument, what was expected and what came.
+"""
+
+import contextlib
 import math
 import numbers
 from typing import Any, Collection, Optional, Sequence, Tuple
+
+
+class UserError(Exception):
+    """Something that the user of a command gave is wrong. The message names it and fits one line."""
+
+
+@contextlib.contextmanager
+def as_option_errors(arguments: Collection[str]):
+    """Let a ValueError that begins with the name of one of ``arguments`` name the command line's option instead."""
+    try:
+        yield
+    except ValueError as error:
+        name, separator, rest = str(error).partition(":")
+        if not separator or name not in arguments:
+            raise
+        raise ValueError(f"--{name.replace('_', '-')}:{rest}") from None
 
 
 def check_size(argument: str, value: Any) -> int:

@@ -12,10 +12,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from skiprnn_plugin.cli.checkpoint import import_user_dir
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.runs.checkpoint import import_user_dir
 
 from . import command_line
 from .command_line import ROOT, run

@@ -15,7 +15,7 @@ import omegaconf
 import pytest
 import torch
 
-from skiprnn_plugin import _fairseq_patches, _processes, _signals
+from skiprnn_plugin._fairseq import patches, processes, signals
 
 from .command_line import ROOT, run, train, train_options
 
@@ -44,7 +44,7 @@ def test_applied_once():
     places += [(fairseq.trainer.Trainer, "train_step"), (fairseq.trainer.Trainer, "_build_optimizer")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
-    _fairseq_patches.apply()
+    patches.apply()
     assert [getattr(*place) for place in places] == before
 
 
@@ -237,7 +237,7 @@ def test_on_gpus_processes_start_as_ever():
     from fairseq.distributed import utils
 
     cfg = config()
-    with mock.patch.object(_signals, "passed_on") as passed_on:
+    with mock.patch.object(signals, "passed_on") as passed_on:
         spawned, ran = call_main(cfg)
     assert passed_on.call_count == 1
     assert spawned.kwargs["fn"] is utils.distributed_main and spawned.kwargs["nprocs"] == 2 and not ran
@@ -320,12 +320,12 @@ def test_threads_that_read_batches_end_before_their_process():
 
 
 def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
-    monkeypatch.setattr(_processes, "LAST_BATCH_SECONDS", 0.1)
+    monkeypatch.setattr(processes, "LAST_BATCH_SECONDS", 0.1)
     release = threading.Event()
     thread = threading.Thread(target=release.wait, daemon=True)
     thread._queue = queue.Queue()
     thread.start()
-    _processes._end_reading([thread])
+    processes._end_reading([thread])
     assert thread.is_alive()
     release.set()
     thread.join()

@@ -214,7 +214,7 @@ def test_processes_that_fail_at_a_signal(handler, error):
     code = f"""if True:
         import os, signal
         from signal import SIG_DFL
-        from skiprnn_plugin._signals import passed_on
+        from skiprnn_plugin._fairseq.signals import passed_on
         signal.signal(signal.SIGTERM, {handler})
         with passed_on():
             os.kill(os.getpid(), signal.SIGTERM)

@@ -2,7 +2,7 @@
 
 import random
 
-from skiprnn_plugin.data.binarize import build_dictionary, write_items
+from skiprnn_plugin.prepare.binarize import build_dictionary, write_items
 
 SIZES = {"train": 64, "valid": 36, "test": 21}
 LABELS = ["neg", "pos"]  # of items 0, 1, 2, ... in turn

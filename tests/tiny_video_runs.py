@@ -7,7 +7,7 @@ from typing import List
 import numpy as np
 
 from skiprnn_plugin.cli.prepare import main as prepare
-from skiprnn_plugin.data.frame_encoder import read_encoding
+from skiprnn_plugin.prepare.frame_encoder import read_encoding
 
 from .command_line import train
 from .tiny_videos import write_video

@@ -14,8 +14,8 @@ import numpy as np
 import omegaconf
 import torch
 
-from . import _processes
-from ._registration import replace, when_imported
+from . import processes
+from .registration import replace, when_imported
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def apply() -> None:
     """Mend fairseq, which must have been imported; once, however often it is called."""
     allow_checkpoint_contents()
     import_plugin_once()
-    _processes.apply()
+    processes.apply()
     validate_as_the_trainer()
     bfloat16_without_tpu()
     copy_checkpoints_atomically()

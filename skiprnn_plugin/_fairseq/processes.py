@@ -16,8 +16,8 @@ import weakref
 import torch
 import torch.distributed
 
-from . import _signals
-from ._registration import replace
+from . import signals
+from .registration import replace
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # set by torchr
 
 
 def apply() -> None:
-    """See :func:`._fairseq_patches.apply`."""
+    """See :func:`.patches.apply`."""
     start_processes_on_cpu()
     wrap_models_on_cpu()
     wrap_trained_models_alone()
@@ -55,7 +55,7 @@ def start_processes_on_cpu() -> None:
                 utils.infer_init_method(training)  # as call_main would
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
-            with _signals.passed_on(), _fairseq_found_first():
+            with signals.passed_on(), _fairseq_found_first():
                 if not on_cpu:
                     return call_main(cfg, main, **kwargs)
                 size = training.distributed_world_size

@@ -7,7 +7,8 @@ sequences the splits of ``--train-subset`` and ``--valid-subset`` have, or what 
 import sys
 from typing import Optional, Sequence
 
-from .command import UserError, run_command
+from ..arguments import UserError
+from .command import run_command
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

@@ -8,9 +8,7 @@ import sys
 import warnings
 from typing import Callable, Optional, Sequence
 
-
-class UserError(Exception):
-    """Something that the user gave is wrong. The message names it and fits one line."""
+from ..arguments import UserError
 
 
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from .checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from .command import UserError, as_table, run_command
-from .runs import (
+from ..arguments import UserError
+from ..runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
+from ..runs.run import (
     RUN_HELP,
     SPEED,
     Run,
@@ -22,8 +22,9 @@ from .runs import (
     find_row,
     find_table_of,
 )
-from .saved import as_saved
-from .tables import TABLES, Column, Row, Table, find_table, plain
+from ..runs.saved import as_saved
+from ..runs.tables import TABLES, Column, Row, Table, find_table, plain
+from .command import as_table, run_command
 
 PROGRAM = "skiprnn-report"
 

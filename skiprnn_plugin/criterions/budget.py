@@ -10,7 +10,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor, nn
 
 from .. import metrics
-from ..modules.arguments import check_choice
+from ..arguments import check_choice
 from .cost import Cost
 
 BUDGETS = ("per_sample", "l1", "l2")

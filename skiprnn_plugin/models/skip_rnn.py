@@ -1,6 +1,5 @@
 """The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
 
-import contextlib
 from dataclasses import dataclass, field, fields
 from typing import List, NamedTuple, Optional
 
@@ -9,8 +8,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
 from torch import Tensor, nn
 
+from ..arguments import as_option_errors, check_choice
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
-from ..modules.arguments import check_choice
 from ..ops import uniform
 
 
@@ -212,18 +211,6 @@ class SkipRNNModel(BaseFairseqModel):
             )
         normalize = torch.log_softmax if log_probs else torch.softmax
         return normalize(net_output.prediction.float(), -1)
-
-
-@contextlib.contextmanager
-def as_option_errors(arguments):
-    """A ValueError that begins with the name of one of ``arguments`` names the option of the command line instead."""
-    try:
-        yield
-    except ValueError as error:
-        name, separator, rest = str(error).partition(":")
-        if not separator or name not in arguments:
-            raise
-        raise ValueError(f"--{name.replace('_', '-')}:{rest}") from None
 
 
 def _register_architecture(rule: str, cell: str, name: str) -> None:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from ..arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.scan import OPTIONS, as_state, check_engine, check_threshold
-from .arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like

@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from . import indexed
+from .indexed import engine as indexed
 from .native import engine as native
 from .types import Operands, Options
 

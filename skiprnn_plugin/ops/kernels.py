@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from . import reference
 from .autograd import KERNELS, TAKE_NONE, Scan
 from .cells import CELLS
-from .op import scan_op
+from .custom_op import scan_op
 from .types import Operands, Options, SkipState
 
 NOTHING = nullcontext()

@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, Sequence
 
 import numpy as np
 
-from .manifest import check_name, parse_annotations
+from ..data.manifest import check_name, parse_annotations
 from .write_features import Source
 
 WIDTH = 4096  # numbers of a frame, fc7 of VGG-16

@@ -8,9 +8,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..data.features import FeatureStore
+from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from ..reading import first_sentence
-from .features import FeatureStore
-from .manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from .write_features import Source
 
 ARRAYS = ("values", "lengths", "labels", "subject")

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple
 import numpy as np
 import torch
 
-from ..modules.arguments import check_size
+from ..arguments import check_size
 from ..reading import first_sentence
 from .write_features import RECORD
 

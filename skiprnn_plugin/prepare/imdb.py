@@ -30,15 +30,15 @@ def binarize_imdb(
     - ``label/``: each review's label, and end of sentence, which ``sentence_prediction`` strips; ``dict.txt`` has neg
       and pos alone, whose ids less the dictionary's ``nspecial`` are 0 and 1.
     - ``prepare.json``: the options, the size of the vocabulary (without special symbols) and each split's counts;
-      :func:`~skiprnn_plugin.data.tokenize_text.load_tokenizer` reads it. ``sentencepiece.bpe.model`` with that.
+      :func:`~skiprnn_plugin.prepare.tokenize_text.load_tokenizer` reads it. ``sentencepiece.bpe.model`` with that.
 
     Vocabulary and sentencepiece model come from the training split alone. A split's reviews are sorted by label and
     number. The same reviews and options give the same files, but for the name of ``source`` in ``prepare.json``.
 
     Args:
-        source: see :func:`~skiprnn_plugin.data.aclimdb.read_aclimdb`.
+        source: see :func:`~skiprnn_plugin.prepare.aclimdb.read_aclimdb`.
         folder: where to write.
-        bpe: ``none``, :func:`~skiprnn_plugin.data.tokenize_text.tokenize_words`, or ``sentencepiece``.
+        bpe: ``none``, :func:`~skiprnn_plugin.prepare.tokenize_text.tokenize_words`, or ``sentencepiece``.
         vocab_size: pieces of the sentencepiece model.
         min_count: rarer tokens of the training split become unknown.
         valid_fraction: of the training reviews of each label, drawn by ``seed`` for validation.

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Set
 
+from ..data.manifest import MANIFEST, check_name, read_lines
 from ..reading import show_progress
 from .feature_sources import read_labelled
-from .manifest import MANIFEST, check_name, read_lines
 from .video import read_frames
 
 CLASS_NUMBERS = "classInd.txt"

@@ -7,9 +7,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite
+from ..data.manifest import CLASSES, MANIFEST, read_manifest
 from ..reading import show_progress
-from .features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite
-from .manifest import CLASSES, MANIFEST, read_manifest
 
 RECORD = "prepare.json"
 # Of a run under way: what it is, and a line for each sequence that it is through with

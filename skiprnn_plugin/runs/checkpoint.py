@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
+from ..arguments import UserError
 from ..reading import first_sentence, show_progress
-from .command import UserError
 from .logs import read_log
-from .runs import Run, collect_options, is_checkpoint, reported_split
+from .run import Run, collect_options, is_checkpoint, reported_split
 from .saved import read_saved
 
 # What :func:`load_hub` takes
@@ -23,7 +23,7 @@ class Loaded:
         path: the checkpoint.
         model: the fairseq model, on ``device``.
         cfg: the stored configuration.
-        options: see :class:`skiprnn_plugin.cli.runs.Run`.
+        options: see :class:`skiprnn_plugin.runs.run.Run`.
         task: the fairseq task.
         dataset: the held-out split.
         split: its name.

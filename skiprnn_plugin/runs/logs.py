@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from .command import UserError
-from .runs import Run, collect_options, reported_split
+from ..arguments import UserError
+from .run import Run, collect_options, reported_split
 
 
 @dataclass

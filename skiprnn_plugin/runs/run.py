@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
+from ..arguments import UserError
 from ..reading import is_hidden
-from .command import UserError
 from .tables import TABLES, Row, Table, plain
 
 RUN_HELP = (

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from .command import UserError
-from .runs import Run, reported_split
+from ..arguments import UserError
+from .run import Run, reported_split
 
 
 def as_saved(run: Run, metrics: Dict[str, Optional[float]]) -> Dict[str, Any]:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any, Dict, List, Mapping, Sequence
 
-from .runs import Run
+from .run import Run
 from .tables import plain
 
 # Runs that differ in these alone repeat each other

@@ -4,8 +4,8 @@ import math
 import re
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from .command import UserError
-from .runs import SPEED, TRAINING, Run, describe_experiment, find_departures, find_row, find_table_of
+from ..arguments import UserError
+from .run import SPEED, TRAINING, Run, describe_experiment, find_departures, find_row, find_table_of
 from .series import group_series, label_point
 from .tables import Table
 
@@ -36,7 +36,7 @@ class Series(NamedTuple):
     Attributes:
         label: for the legend.
         model: number of the model; the same for its baselines.
-        rule: see :func:`skiprnn_plugin.cli.series.group_series`.
+        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
         points: in the order of what they differ in.
     """
 

@@ -7,9 +7,9 @@ from typing import Sequence, Tuple
 
 from fairseq.tasks import register_task
 
-from ..data.frame_encoder import read_encoding
 from ..data.localization import LocalizationDataset
 from ..data.manifest import MANIFEST
+from ..prepare.frame_encoder import read_encoding
 from .features import FeatureTask, FeatureTaskConfig
 from .sequence import check_positive
 

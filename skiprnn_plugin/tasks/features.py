@@ -9,11 +9,11 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..arguments import check_choice
 from ..data.features import STATISTICS, FeatureDataset, FeatureStore, Frames, read_statistics
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from ..data.sequence import split_key
-from ..modules.arguments import check_choice
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 

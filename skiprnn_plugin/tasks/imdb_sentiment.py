@@ -12,12 +12,12 @@ import torch
 from fairseq.tasks import register_task
 from torch import nn
 
+from ..arguments import check_choice
 from ..data.fit import Fit
 from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
-from ..data.tokenize_text import RECORD, Tokenizer, load_tokenizer
 from ..data.word2vec import load_word_vectors
-from ..modules.arguments import check_choice
+from ..prepare.tokenize_text import RECORD, Tokenizer, load_tokenizer
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)

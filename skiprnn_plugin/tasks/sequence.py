@@ -14,9 +14,9 @@ from omegaconf import II, OmegaConf
 from torch import nn
 
 from .. import metrics
-from .._fairseq_patches import forget_previous_run
-from .._processes import check_processes
-from ..models.skip_rnn import as_option_errors
+from .._fairseq.patches import forget_previous_run
+from .._fairseq.processes import check_processes
+from ..arguments import as_option_errors
 from ..modules.skip_rnn import SkipRNNBase
 from .options import check_training_options
 from .stopping import StopsInOrder

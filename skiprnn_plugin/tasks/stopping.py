@@ -11,8 +11,8 @@ from typing import Optional
 
 import torch
 
-from .._fairseq_patches import forget_previous_run
-from .._signals import SIGNALS
+from .._fairseq.patches import forget_previous_run
+from .._fairseq.signals import SIGNALS
 
 logger = logging.getLogger(__name__)
 

@@ -120,5 +120,5 @@ def figures(monkeypatch):
 def corner_encoder(monkeypatch):
     """``skiprnn-prepare video`` has it in place of ResNet-50."""
     monkeypatch.setattr(CornerEncoder, "seen", [])
-    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder", CornerEncoder)
+    monkeypatch.setattr("skiprnn_plugin.prepare.frame_encoder.FrameEncoder", CornerEncoder)
     return CornerEncoder

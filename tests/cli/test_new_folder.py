@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skiprnn_plugin.cli.command import UserError
-from skiprnn_plugin.cli.new_folder import new_folder
+from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.cli.prepare.new_folder import new_folder
 
 RECORD = "record.json"
 

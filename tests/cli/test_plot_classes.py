@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.cli import plot_classes
-from skiprnn_plugin.cli.checkpoint import evaluate, load_checkpoint
-from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.plot_classes import PRECISION, Classes, draw, measure
+from skiprnn_plugin.cli.plot import classes, main
+from skiprnn_plugin.cli.plot.classes import PRECISION, Classes, draw, measure
 from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.runs.checkpoint import evaluate, load_checkpoint
 
 from ..command_line import train
 from ..test_average_precision import CHARADES, find_targets, golden_scores, golden_videos, read_videos
@@ -67,9 +66,9 @@ def measure_scores(monkeypatch, scores, targets):
         for steps in [torch.arange(scores.shape[1]).expand(scores.shape[:2])]
         for part in (slice(2, None), slice(0, 2))
     ]
-    monkeypatch.setattr(plot_classes, "iterate_batches", lambda loaded: batches)
+    monkeypatch.setattr(classes, "iterate_batches", lambda loaded: batches)
     monkeypatch.setattr(
-        plot_classes,
+        classes,
         "predict",
         lambda loaded, sample: (SimpleNamespace(prediction=torch.tensor(scores)[sample["id"]]), None),
     )
@@ -109,7 +108,7 @@ def test_the_official_result_of_157_classes(monkeypatch, count):
     ids=["no-positives", "nan"],
 )
 def test_nothing_to_draw(monkeypatch, scores, targets, message):
-    with pytest.raises(plot_classes.UserError, match=message):
+    with pytest.raises(classes.UserError, match=message):
         measure_scores(monkeypatch, scores, targets)
 
 
@@ -131,11 +130,11 @@ def test_accuracy_in_each_class(prints, tmp_path, figures):
 
 
 def test_no_accuracy_of_a_model_that_predicts_nan(monkeypatch):
-    monkeypatch.setattr(plot_classes, "iterate_batches", lambda loaded: [{"target": torch.tensor([0, 1])}])
+    monkeypatch.setattr(classes, "iterate_batches", lambda loaded: [{"target": torch.tensor([0, 1])}])
     output = SimpleNamespace(prediction=torch.tensor([[0.0, 1.0], [torch.nan, 1.0]]))
-    monkeypatch.setattr(plot_classes, "predict", lambda loaded, sample: (output, None))
+    monkeypatch.setattr(classes, "predict", lambda loaded, sample: (output, None))
     task = SimpleNamespace(predicts="classes", per_step=False)
-    with pytest.raises(plot_classes.UserError, match="a.pt: expected a model that predicts numbers, got nan"):
+    with pytest.raises(classes.UserError, match="a.pt: expected a model that predicts numbers, got nan"):
         measure(SimpleNamespace(task=task, path=Path("a.pt")))
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from skiprnn_plugin.cli.logs import read_history
 from skiprnn_plugin.cli.plot import main
+from skiprnn_plugin.runs.logs import read_history
 
 
 def validation(updates, split="valid", epoch=None, **metrics):

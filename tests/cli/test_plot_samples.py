@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.samples_panels import Samples, draw
+from skiprnn_plugin.cli.plot.panels import Samples, draw
 
 KNOWN = Samples(
     times=np.arange(1, 6),

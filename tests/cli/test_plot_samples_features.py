@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from skiprnn_plugin.cli import samples_features
-from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.samples import Read
+from skiprnn_plugin.cli.plot import features, main
+from skiprnn_plugin.cli.plot.read_samples import Read
 
 from ..command_line import train
 from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features
@@ -23,7 +22,7 @@ def test_curves(width):
     x = np.stack([np.full((4, width), 3.0), np.full((4, width), -5.0)])
     used = np.array([[1, 0, 1, 0], [1, 1, 0, 0]], dtype=bool)
     read = Read(x, used, np.array([4, 2]), np.array([0, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
-    made = samples_features.make(TASK, read)
+    made = features.make(TASK, read)
     assert [curves.shape for curves in made.curves] == ([(4, 8), (2, 8)] if width == 8 else [(4, 1), (2, 1)])
     np.testing.assert_allclose(made.curves[1], -5 if width == 8 else 5)
     assert [each.tolist() for each in made.used] == [[True, False, True, False], [True, True]]

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 from matplotlib.image import imread
 
-from skiprnn_plugin.cli import samples_features
-from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.samples import Read
+from skiprnn_plugin.cli.plot import features, main
+from skiprnn_plugin.cli.plot.read_samples import Read
 
 from ..command_line import train
 from ..tiny_localization import write_localization
@@ -22,7 +21,7 @@ def test_titles_name_as_many_classes_as_there_are():
     prediction[1, 2, 5] = 9  # at padding
     prediction[1, 0, 1] = 1
     read = Read(np.zeros((2, 3, 9)), np.ones((2, 3), dtype=bool), np.array([3, 2]), target, prediction)
-    made = samples_features.make_localization(loaded, read)
+    made = features.make_localization(loaded, read)
     assert made.titles == ["labels a d, likeliest d e, used 3 of 3", "labels none, likeliest b, used 2 of 2"]
 
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from skiprnn_plugin.cli import samples_images, samples_text
-from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.samples import Read
-from skiprnn_plugin.cli.samples_text import COLUMNS, Text, as_html, wrap
+from skiprnn_plugin.cli.plot import images, main, text
+from skiprnn_plugin.cli.plot.read_samples import Read
+from skiprnn_plugin.cli.plot.text import COLUMNS, Text, as_html, wrap
 
 from ..command_line import train
 from ..idx_files import write_digits
@@ -23,30 +22,30 @@ PIXELS = np.array([[0.0, 0.2, 0.4, 0.6], [1.0, 0.8, 0.6, 0.4]])
 USED = np.array([[1, 0, 0, 1], [1, 1, 0, 0]], dtype=bool)
 
 
-def images(x, used, permutation=None):
+def make_images(x, used, permutation=None):
     steps = x.shape[1]
     read = Read(x, used, np.array([steps] * 2), np.array([0, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
-    return samples_images.make(SimpleNamespace(task=SimpleNamespace(permutation=permutation)), read)
+    return images.make(SimpleNamespace(task=SimpleNamespace(permutation=permutation)), read)
 
 
 @pytest.mark.parametrize("order", [None, [2, 0, 3, 1]])
 def test_pixels_are_put_back_in_their_places(order):
     chosen = slice(None) if order is None else order
-    made = images(PIXELS[:, chosen, None], USED[:, chosen], order and np.array(order))
+    made = make_images(PIXELS[:, chosen, None], USED[:, chosen], order and np.array(order))
     assert made.pixels.tolist() == PIXELS.reshape(2, 2, 2).tolist()
     assert made.used.tolist() == USED.reshape(2, 2, 2).tolist()
     assert made.titles == ["label 0, predicted 1\nused 2 of 4", "label 1, predicted 1\nused 2 of 4"]
 
 
 def test_a_row_is_used_as_a_whole():
-    made = images(PIXELS.reshape(2, 2, 2), np.array([[1, 0], [0, 1]], dtype=bool))
+    made = make_images(PIXELS.reshape(2, 2, 2), np.array([[1, 0], [0, 1]], dtype=bool))
     assert made.pixels.tolist() == PIXELS.reshape(2, 2, 2).tolist()
     assert made.used.tolist() == [[[True, True], [False, False]], [[False, False], [True, True]]]
     assert made.titles[0].endswith("used 1 of 2")
 
 
 def test_used_is_red_and_skipped_is_blue_whatever_the_brightness():
-    colours = samples_images.colour(images(PIXELS[..., None], USED))
+    colours = images.colour(make_images(PIXELS[..., None], USED))
     red, blue = colours[..., 0], colours[..., 2]
     used = USED.reshape(2, 2, 2)
     assert (red > blue)[used].all() and (red < blue)[~used].all()
@@ -123,7 +122,7 @@ def test_words_and_pad_words():
         np.array([1, 0]),
         np.array([[0.0, 0.0], [np.log(3), 0]]),
     )
-    first, second = samples_text.make(SimpleNamespace(task=task), read)
+    first, second = text.make(SimpleNamespace(task=task), read)
     assert first.words == [("[2 pad words, 1 used]", "pad"), ("good", "used"), ("<br>", "used"), ("&", "skipped")]
     assert first.title == "label pos, predicted neg (probability 0.500), used 3 of 5"
     assert second == Text("label neg, predicted neg (probability 0.750), used 0 of 1", [("good", "skipped")])

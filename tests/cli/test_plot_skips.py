@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.cli import plot_skips
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.plot_skips import Skips, draw
+from skiprnn_plugin.cli.plot.skips import Skips, draw
 
 
 def count(checkpoint):
@@ -72,7 +71,9 @@ def test_bars_and_lines():
 
 
 def test_a_model_that_never_updates_twice(fails, tiny, monkeypatch):
-    monkeypatch.setattr(plot_skips, "predict", lambda loaded, sample: (None, np.eye(12, dtype=bool)[:, None]))
+    monkeypatch.setattr(
+        "skiprnn_plugin.cli.plot.skips.predict", lambda loaded, sample: (None, np.eye(12, dtype=bool)[:, None])
+    )
     message = fails(main, "skips", tiny["seed1"].checkpoint)
     assert f"{tiny['seed1'].checkpoint}: no sequence of split valid has two updates" in message
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from skiprnn_plugin.cli.command import UserError
-from skiprnn_plugin.cli.inputs import Input, read_inputs
-from skiprnn_plugin.cli.outcomes import as_json, as_rows
+from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
+from skiprnn_plugin.cli.predict.inputs import Input, read_inputs
+from skiprnn_plugin.cli.predict.outcomes import as_json, as_rows
 from skiprnn_plugin.hub import Prediction, from_pretrained
 
 from ..command_line import ROOT, run, train

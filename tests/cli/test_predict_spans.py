@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skiprnn_plugin.cli.inputs import Input
-from skiprnn_plugin.cli.outcomes import as_json, as_rows, find_likeliest
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.spans import Span, find_spans
+from skiprnn_plugin.cli.predict.inputs import Input
+from skiprnn_plugin.cli.predict.outcomes import as_json, as_rows, find_likeliest
+from skiprnn_plugin.cli.predict.spans import Span, find_spans
 from skiprnn_plugin.hub import Prediction, from_pretrained
 
 from ..command_line import train

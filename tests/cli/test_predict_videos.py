@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.cli.command import UserError
+from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.videos import VideoReader
+from skiprnn_plugin.cli.predict.videos import VideoReader
 
 from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER
@@ -106,7 +106,7 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
 def test_names_what_is_wrong(fails, video_runs, tmp_path, monkeypatch, options, message):
     """Before anything is encoded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("skiprnn_plugin.data.frame_encoder.FrameEncoder.encode", None)
+    monkeypatch.setattr("skiprnn_plugin.prepare.frame_encoder.FrameEncoder.encode", None)
     write_video(tmp_path / "video.mp4", 2)
     for name in ("broken.mp4", "text.txt"):
         (tmp_path / name).write_text("no video\n")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.prepare import main
-from skiprnn_plugin.data import charades
 from skiprnn_plugin.data.features import FeatureStore
 from skiprnn_plugin.data.manifest import read_classes, read_manifest
+from skiprnn_plugin.prepare import charades
 
 from ..command_line import ROOT, run
 from ..made_up_charades import write_made_up_charades

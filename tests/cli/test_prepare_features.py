@@ -11,10 +11,10 @@ import pytest
 
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
-from skiprnn_plugin.data.feature_sources import ARRAYS
 from skiprnn_plugin.data.features import FeatureStore, read_statistics
 from skiprnn_plugin.data.manifest import read_manifest
-from skiprnn_plugin.data.write_features import COLUMNS
+from skiprnn_plugin.prepare.feature_sources import ARRAYS
+from skiprnn_plugin.prepare.write_features import COLUMNS
 
 from ..command_line import ROOT, run
 from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features

@@ -11,8 +11,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
-from skiprnn_plugin.data import imdb
-from skiprnn_plugin.data.tokenize_text import load_tokenizer
+from skiprnn_plugin.prepare import imdb
+from skiprnn_plugin.prepare.tokenize_text import load_tokenizer
 
 from ..command_line import ROOT, run
 from ..tiny_imdb import FILES, OTHER_FILES, write_archive, write_folder

@@ -11,8 +11,8 @@ import pytest
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore
-from skiprnn_plugin.data.frame_encoder import FrameEncoder, read_encoding
 from skiprnn_plugin.data.manifest import read_manifest
+from skiprnn_plugin.prepare.frame_encoder import FrameEncoder, read_encoding
 
 from ..command_line import ROOT, run, train
 from ..tiny_ucf101 import CLASSES, VIDEOS, command, write_ucf101

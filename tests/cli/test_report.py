@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.report import Group, as_markdown, main
-from skiprnn_plugin.cli.runs import Run, describe, find_row
-from skiprnn_plugin.cli.tables import TABLES
+from skiprnn_plugin.runs.run import Run, describe, find_row
+from skiprnn_plugin.runs.tables import TABLES
 
 from ..command_line import ROOT, run
 from .test_tables import ADDING

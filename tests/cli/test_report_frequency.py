@@ -5,8 +5,8 @@ import json
 import pytest
 
 from skiprnn_plugin.cli.report import Group, as_markdown, main
-from skiprnn_plugin.cli.runs import Run
-from skiprnn_plugin.cli.tables import TABLES
+from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.tables import TABLES
 
 from .test_report import agree, cells, report_json
 from .test_tables import FREQUENCY

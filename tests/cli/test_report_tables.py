@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from skiprnn_plugin.cli.report import Group, as_json, as_markdown, main
-from skiprnn_plugin.cli.runs import Run
-from skiprnn_plugin.cli.tables import TABLES
+from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.tables import TABLES
 
 from .. import command_line
 from .test_report import cells, report_json

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import skiprnn_plugin  # noqa: F401
-from skiprnn_plugin.cli.checkpoint import read_runs
 from skiprnn_plugin.criterions.cost import Cost
+from skiprnn_plugin.runs.checkpoint import read_runs
 
 from ..command_line import train, validate
 from ..ranks import run_ranks

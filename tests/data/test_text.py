@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fairseq.data import Dictionary
 
-from skiprnn_plugin.data.binarize import write_items
 from skiprnn_plugin.data.fit import Fit
 from skiprnn_plugin.data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
+from skiprnn_plugin.prepare.binarize import write_items
 
 from ..command_line import run
 from ..tiny_texts import SIZES, damaged, labels, texts, write_texts

@@ -7,8 +7,9 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from ..average_precision import average_precisions, pool
-from .checkpoint import (
+from ...arguments import UserError
+from ...average_precision import average_precisions, pool
+from ...runs.checkpoint import (
     Loaded,
     add_loading_arguments,
     check_split,
@@ -17,10 +18,10 @@ from .checkpoint import (
     predict,
     prepare_loading,
 )
-from .command import UserError, as_table
+from ...runs.run import Run, describe_experiment, find_checkpoint
+from ...runs.series import group_series, label_runs
+from ..command import as_table
 from .figures import COLORS, add_legend, check_output, new_figure, save
-from .runs import Run, describe_experiment, find_checkpoint
-from .series import group_series, label_runs
 
 HELP = "draw the average precision of each class or, where sequences have one label each, the accuracy in each class"
 ROWS, MOST_COLUMNS = 55, 3  # of bars in a column, while there are no more columns than this
@@ -103,7 +104,7 @@ def measure(loaded: Loaded) -> Classes:
 
 def measure_precision(loaded: Loaded) -> Classes:
     """Over the points that ``mAP`` is over."""
-    from ..criterions.binary_cross_entropy_with_budget import score_points
+    from ...criterions.binary_cross_entropy_with_budget import score_points
 
     batches = []
     for sample in iterate_batches(loaded):

@@ -6,12 +6,13 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .command import UserError, as_table
+from ...arguments import UserError
+from ...runs.logs import History, read_history
+from ...runs.run import find_files, find_log, is_checkpoint
+from ...runs.series import group_series, label_runs
+from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric, list_metrics
+from ..command import as_table
 from .figures import COLORS, TITLES, add_legend, check_output, new_figure, save
-from .logs import History, read_history
-from .runs import find_files, find_log, is_checkpoint
-from .series import group_series, label_runs
-from .tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric, list_metrics
 
 HELP = "draw a metric of runs over training, from their logs"
 
@@ -26,7 +27,7 @@ class Curve(NamedTuple):
 
     Attributes:
         label: for the legend.
-        rule: see :func:`skiprnn_plugin.cli.series.group_series`.
+        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
         x: updates or epochs, [N]: those at which all runs were validated.
         y: the metric, [runs, N].
     """

@@ -4,9 +4,9 @@ from typing import Callable, List, NamedTuple, Sequence
 
 import numpy as np
 
-from .checkpoint import Loaded
+from ...runs.checkpoint import Loaded
 from .figures import new_figure
-from .samples import Read
+from .read_samples import Read
 
 MOST_CURVES = 8  # more features are drawn as one curve
 MOST_NAMES = 4  # of classes, in a title

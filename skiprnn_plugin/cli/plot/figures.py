@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Callable, Sequence
 
-from ..reading import first_sentence
-from .command import UserError
+from ...arguments import UserError
+from ...reading import first_sentence
 
 WIDTH = 9.0  # inches; 900 pixels, a README's width, at DPI
 DPI = 100

@@ -8,10 +8,10 @@ from typing import Iterable, NamedTuple
 
 import numpy as np
 
-from .checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from .command import UserError
+from ...arguments import UserError
+from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
+from ..predict.videos import VideoReader, add_weights_argument, is_video, open_videos
 from .figures import DPI, WIDTH, check_output, new_figure, save
-from .videos import VideoReader, add_weights_argument, is_video, open_videos
 
 HELP = "draw a video's frames and which of them a model used"
 PER_ROW = 25
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .inputs import check_inputs
+    from ..predict.inputs import check_inputs
 
     check_output(args.output)
     if not 1 <= args.num_frames <= MOST_FRAMES:
@@ -71,8 +71,8 @@ def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
 
     They are drawn whole, where the encoder sees what is in their middle.
     """
-    from .inputs import read_inputs
-    from .outcomes import find_likeliest
+    from ..predict.inputs import read_inputs
+    from ..predict.outcomes import find_likeliest
 
     (read,) = read_inputs(hub, [path], [], videos)
     try:

@@ -5,9 +5,9 @@ from typing import List, NamedTuple
 
 import numpy as np
 
-from .checkpoint import Loaded
+from ...runs.checkpoint import Loaded
 from .figures import new_figure
-from .samples import Read
+from .read_samples import Read
 
 PER_ROW = 4
 # From black to white pixels; used ones red and skipped ones blue, as in the paper

@@ -4,9 +4,9 @@ from typing import List, NamedTuple, Optional
 
 import numpy as np
 
-from .checkpoint import Loaded
+from ...runs.checkpoint import Loaded
 from .figures import new_figure
-from .samples import Read
+from .read_samples import Read
 
 # Red and blue as in the paper; different in lightness and shape too, for readers who see them alike
 USED = {"color": "#d62728", "marker": "o", "markersize": 5.5, "zorder": 3}

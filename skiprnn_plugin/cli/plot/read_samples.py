@@ -4,7 +4,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from .checkpoint import Loaded, predict
+from ...runs.checkpoint import Loaded, predict
 
 
 class Read(NamedTuple):

@@ -6,12 +6,12 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from . import samples_features, samples_images, samples_panels, samples_text
-from .checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
-from .command import UserError
+from ...arguments import UserError
+from ...runs.checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
+from ...runs.run import find_checkpoint
+from . import features, images, panels, text
 from .figures import FORMATS, check_output, replace, save
-from .runs import find_checkpoint
-from .samples import Read, read_samples
+from .read_samples import Read, read_samples
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -65,10 +65,10 @@ class Kind(NamedTuple):
 
 
 TASKS = {
-    "adding": Kind(samples_panels.make_adding, samples_panels.draw),
-    "feature_classification": Kind(samples_features.make, samples_features.draw, spread=True),
-    "feature_localization": Kind(samples_features.make_localization, samples_features.draw, spread=True),
-    "frequency_discrimination": Kind(samples_panels.make_frequency, samples_panels.draw),
-    "sequential_mnist": Kind(samples_images.make, samples_images.draw),
-    "imdb_sentiment": Kind(samples_text.make, samples_text.draw, samples_text.as_html, spread=True),
+    "adding": Kind(panels.make_adding, panels.draw),
+    "feature_classification": Kind(features.make, features.draw, spread=True),
+    "feature_localization": Kind(features.make_localization, features.draw, spread=True),
+    "frequency_discrimination": Kind(panels.make_frequency, panels.draw),
+    "sequential_mnist": Kind(images.make, images.draw),
+    "imdb_sentiment": Kind(text.make, text.draw, text.as_html, spread=True),
 }

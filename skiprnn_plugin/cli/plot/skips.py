@@ -8,7 +8,8 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from .checkpoint import (
+from ...arguments import UserError
+from ...runs.checkpoint import (
     Loaded,
     add_loading_arguments,
     check_split,
@@ -17,11 +18,11 @@ from .checkpoint import (
     predict,
     prepare_loading,
 )
-from .command import UserError, as_table
+from ...runs.run import Run, find_checkpoint, find_files
+from ...runs.series import group_series, label_runs
+from ...runs.tradeoff import find_experiment
+from ..command import as_table
 from .figures import COLORS, add_legend, check_output, new_figure, save
-from .runs import Run, find_checkpoint, find_files
-from .series import group_series, label_runs
-from .tradeoff import find_experiment
 
 HELP = "draw how many steps models skip between two updates"
 

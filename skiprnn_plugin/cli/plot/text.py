@@ -6,9 +6,9 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
-from .checkpoint import Loaded
+from ...runs.checkpoint import Loaded
 from .figures import DPI, WIDTH, new_figure
-from .samples import Read
+from .read_samples import Read
 
 # Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
 LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16

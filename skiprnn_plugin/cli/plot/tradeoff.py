@@ -7,11 +7,11 @@ from typing import List, Tuple
 
 import numpy as np
 
-from .checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from .command import as_table
+from ...runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
+from ...runs.run import RUN_HELP, find_files
+from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
+from ..command import as_table
 from .figures import COLORS, TITLES, check_output, new_figure, save
-from .runs import RUN_HELP, find_files
-from .tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 
 HELP = "draw the task metric of runs against the samples that they used"
 

@@ -7,9 +7,10 @@ import os
 import sys
 from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
 
-from ..reading import show_progress
-from .checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from .command import UserError, run_command
+from ...arguments import UserError
+from ...reading import show_progress
+from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
+from ..command import run_command
 from .videos import add_weights_argument, open_videos
 
 PROGRAM = "skiprnn-predict"
@@ -106,7 +107,3 @@ def predict(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]
         list(hub.run([each.encoded for each in first], batch_size))
     kept, read = itertools.tee(itertools.chain(first, inputs))
     return zip(kept, hub.run((each.encoded for each in read), batch_size))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.video import SUFFIXES
-from ..hub import SkipRNNHub
-from ..reading import first_sentence
-from ..tasks.features import FeatureTask
-from ..tasks.imdb_sentiment import ImdbSentimentTask
-from .command import UserError
+from ...arguments import UserError
+from ...hub import SkipRNNHub
+from ...prepare.video import SUFFIXES
+from ...reading import first_sentence
+from ...tasks.features import FeatureTask
+from ...tasks.imdb_sentiment import ImdbSentimentTask
 from .videos import VideoReader, is_video
 
 STANDARD_INPUT = "-"

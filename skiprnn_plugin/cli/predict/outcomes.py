@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Iterable, List, TextIO, Tuple
 
-from ..hub import Prediction, SkipRNNHub
+from ...hub import Prediction, SkipRNNHub
 from .inputs import Input
 from .spans import as_timeline
 

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, NamedTuple
 
 import numpy as np
 
-from ..hub import Prediction, SkipRNNHub
+from ...hub import Prediction, SkipRNNHub
 from .inputs import Input
 
 

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..reading import show_progress
-from .command import UserError
+from ...arguments import UserError
+from ...reading import show_progress
 
 
 def add_weights_argument(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_weights_argument(parser: argparse.ArgumentParser) -> None:
 
 def is_video(path: str) -> bool:
     """Whether the file's name is a video's."""
-    from ..data.video import SUFFIXES
+    from ...prepare.video import SUFFIXES
 
     return Path(path).suffix.lower() in SUFFIXES
 
@@ -31,7 +31,7 @@ class VideoReader(NamedTuple):
     """Reads videos for a model.
 
     Attributes:
-        encoder: makes features of frames, a :class:`skiprnn_plugin.data.frame_encoder.FrameEncoder`.
+        encoder: makes features of frames, a :class:`skiprnn_plugin.prepare.frame_encoder.FrameEncoder`.
         frame_rate: frames in a second.
         dtype: of the numbers that the model was trained on.
         most: frames of a video that the model reads, from its beginning; None if it reads its end, or all.
@@ -44,7 +44,7 @@ class VideoReader(NamedTuple):
 
     def frames(self, path: str) -> Iterator[np.ndarray]:
         """RGB, uint8 [H, W, 3], one after the other; :class:`UserError` if the video can't be read."""
-        from ..data.video import read_frames
+        from ...prepare.video import read_frames
 
         try:
             yield from itertools.islice(read_frames(Path(path), self.frame_rate), self.most)
@@ -53,7 +53,7 @@ class VideoReader(NamedTuple):
 
     def encode(self, path: str) -> np.ndarray:
         """The features of its frames, [T, D], rounded as the model's data are; where that takes long, with a bar."""
-        from ..data.features import as_finite
+        from ...data.features import as_finite
 
         features = self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
         try:
@@ -79,7 +79,7 @@ def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[
 
 
 def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
-    from ..data.frame_encoder import FrameEncoder, read_encoding
+    from ...prepare.frame_encoder import FrameEncoder, read_encoding
 
     if weights is None:
         raise UserError(

@@ -1,16 +1,15 @@
 """``skiprnn-prepare``: data sets as they are handed out, made ready for fairseq; one subcommand and one file each."""
 
 import argparse
-import sys
 from typing import Optional, Sequence
 
-from . import prepare_features, prepare_imdb, prepare_video
-from .command import run_command
+from ..command import run_command
+from . import features, imdb, video
 
 PROGRAM = "skiprnn-prepare"
 
 # Each has HELP, add_arguments(parser) and run(args)
-DATA_SETS = {"features": prepare_features, "imdb": prepare_imdb, "video": prepare_video}
+DATA_SETS = {"features": features, "imdb": imdb, "video": video}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -21,7 +20,3 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=description))
     args = parser.parse_args(argv)
     return run_command(PROGRAM, DATA_SETS[args.data_set].run, args)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

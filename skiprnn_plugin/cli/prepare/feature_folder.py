@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict
 
-from .command import UserError
+from ...arguments import UserError
 from .new_folder import new_folder
 
 
@@ -24,12 +24,12 @@ def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> str:
-    """Make ``args.dest`` of a :class:`skiprnn_plugin.data.write_features.Source`; what became of it, in one line.
+    """Make ``args.dest`` of a :class:`skiprnn_plugin.prepare.write_features.Source`; what became of it, in one line.
 
     ``options`` are for the record, with the version and the dtype. Raises UserError.
     """
-    from .. import __version__
-    from ..data.write_features import RECORD, write_features
+    from ... import __version__
+    from ...prepare.write_features import RECORD, write_features
 
     options = {"version": __version__, "dtype": args.dtype, **options}
     with new_folder(args.dest, args.overwrite, RECORD, resume=True) as folder:

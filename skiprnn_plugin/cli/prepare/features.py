@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict
 
-from .command import UserError
+from ...arguments import UserError
 from .feature_folder import add_folder_arguments, write_folder
 
 HELP = "check sequences of features and put them into one file (one's own, an .npz of several subjects, or Charades)"
@@ -56,9 +56,9 @@ def run(args: argparse.Namespace) -> str:
 
 def _read_source(args: argparse.Namespace):
     """What to write, and the options for the record."""
-    from ..data.charades import read_charades
-    from ..data.feature_sources import read_folder, read_subjects
-    from ..models.skip_rnn import as_option_errors
+    from ...arguments import as_option_errors
+    from ...prepare.charades import read_charades
+    from ...prepare.feature_sources import read_folder, read_subjects
 
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")

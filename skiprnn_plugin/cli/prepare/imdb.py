@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict
 
-from .command import UserError
+from ...arguments import UserError
 from .new_folder import new_folder
 
 HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    from ..data.imdb import binarize_imdb
-    from ..data.tokenize_text import RECORD
-    from ..models.skip_rnn import as_option_errors
+    from ...arguments import as_option_errors
+    from ...prepare.imdb import binarize_imdb
+    from ...prepare.tokenize_text import RECORD
 
     _check(args)
     with new_folder(args.dest, args.overwrite, RECORD) as folder:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise :class:`UserError` for options that no data could make right."""
-    from ..data.tokenize_text import import_sentencepiece
+    from ...prepare.tokenize_text import import_sentencepiece
 
     if args.bpe == "sentencepiece":
         args.vocab_size = VOCAB_SIZE if args.vocab_size is None else args.vocab_size

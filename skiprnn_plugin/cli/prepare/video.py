@@ -5,7 +5,7 @@ import argparse
 import math
 from pathlib import Path
 
-from .command import UserError
+from ...arguments import UserError
 from .feature_folder import add_folder_arguments, write_folder
 
 HELP = "encode the frames of videos (UCF-101, or a folder of one's own) by ResNet-50"
@@ -38,12 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    from ..data.frame_encoder import FrameEncoder
-    from ..data.video import read_frames
-    from ..data.video_sources import check_readable
-    from ..data.write_features import Source
-    from ..models.skip_rnn import as_option_errors
-    from ..reading import show_progress
+    from ...arguments import as_option_errors
+    from ...prepare.frame_encoder import FrameEncoder
+    from ...prepare.video import read_frames
+    from ...prepare.video_sources import check_readable
+    from ...prepare.write_features import Source
+    from ...reading import show_progress
 
     if not 0 < args.frame_rate < math.inf:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> str:
 
 def _read_source(args: argparse.Namespace):
     """The videos, and the options for the record."""
-    from ..data.video_sources import read_listed, read_ucf101
+    from ...prepare.video_sources import read_listed, read_ucf101
 
     if not args.source.is_dir():
         raise UserError(f"{args.source}: no such folder")

@@ -18,12 +18,12 @@ from typing import List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
-from . import jump
-from .by_update import Inputs, Step, candidates, held_after, pick, start
-from .cells import add_product
-from .reference import update_probability
+from ..cells import add_product
+from ..clock import values_before_rounding
+from ..reference import update_probability
+from ..types import LayerWeights, SkipState
+from .forward import Inputs, Step, candidates, held_after, pick, start
 from .skipped import Skipped, list_skipped
-from .types import LayerWeights, SkipState
 
 MANY = 64  # rows that are worth operations of their own
 CHUNK = 4096  # rows that are as many as should be computed together
@@ -134,7 +134,7 @@ class _Backward:
         first = torch.arange(batch, device=held.device)
         p = torch.cat([inputs.state.p, *(each.p for each in self.steps)])
         before = torch.cat([first.unsqueeze(1), held], 1)[:, :length]
-        v, free = jump.values_before_rounding(p[before], inputs.state.acc, updates, inputs.real)
+        v, free = values_before_rounding(p[before], inputs.state.acc, updates, inputs.real)
         self.skipped = list_skipped(updates, inputs.real, held, sizes)
         self.gate_steps: List[GateStep] = []
         if self.steps and self.learned:

@@ -8,11 +8,12 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from . import by_update, by_update_backward
-from .by_update import Inputs, Step
-from .cells import CELLS
-from .reference import real_steps
-from .types import Gate, LayerWeights, Operands, Options, SkipState
+from ..cells import CELLS
+from ..reference import real_steps
+from ..types import Gate, LayerWeights, Operands, Options, SkipState
+from . import backward as by_update_backward
+from . import forward as by_update
+from .forward import Inputs, Step
 
 
 def forward(

@@ -9,10 +9,10 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 import torch
 from torch import Tensor
 
-from . import jump
-from .cells import Cell, project
-from .reference import update_probability
-from .types import Gate, LayerWeights, SkipState
+from ..cells import Cell, project
+from ..clock import Clock, accumulate
+from ..reference import update_probability
+from ..types import Gate, LayerWeights, SkipState
 
 
 class Inputs(NamedTuple):
@@ -59,7 +59,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
     begin, end = bounds(inputs.real)
     schedule = None if inputs.schedule is None else inputs.schedule & inputs.real
-    clock = jump.Clock(end, schedule, inputs.threshold)
+    clock = Clock(end, schedule, inputs.threshold)
     final = SkipState(*(None if each is None else each.clone(memory_format=torch.contiguous_format) for each in state))
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
     now, steps, made = start(inputs), [], []
@@ -153,4 +153,4 @@ def _final_acc(updates: Tensor, p: Tensor, acc: Tensor, begin: Tensor, end: Tens
     """What the steps skipped since the last update have added up to, [B]."""
     times = torch.arange(1, updates.shape[1] + 1, device=p.device) * (updates > 0)
     after = times.amax(1)  # the step after the last update, 0 if there is none
-    return jump.accumulate(p, acc.masked_fill(after > 0, 0), end - torch.maximum(after, begin))
+    return accumulate(p, acc.masked_fill(after > 0, 0), end - torch.maximum(after, begin))

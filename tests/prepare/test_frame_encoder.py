@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.data.frame_encoder import Encoding, FrameEncoder, read_encoding
+from skiprnn_plugin.prepare.frame_encoder import Encoding, FrameEncoder, read_encoding
 
 from ..command_line import ROOT, run
 from ..tiny_videos import image
@@ -104,7 +104,7 @@ def test_torchvision_is_needed_when_an_encoder_is_made(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from skiprnn_plugin.data.frame_encoder import FrameEncoder
+from skiprnn_plugin.prepare.frame_encoder import FrameEncoder
 assert "torchvision" not in sys.modules
 try:
     FrameEncoder(Path("w.pth"))

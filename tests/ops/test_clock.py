@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.ops import jump
+from skiprnn_plugin.ops import clock
 
 NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
@@ -33,7 +33,7 @@ def test_count_skips(dtype, threshold, room):
     p = probabilities(dtype)
     acc = torch.zeros_like(p)
     acc[::3] = torch.rand(len(acc[::3]), dtype=dtype, generator=torch.Generator().manual_seed(0)) / 2
-    got = jump.count_skips(p, acc, torch.full((len(p),), room), threshold)
+    got = clock.count_skips(p, acc, torch.full((len(p),), room), threshold)
     expected = [skips_by_addition(*each, room, threshold, NUMPY[dtype]) for each in zip(p.numpy(), acc.numpy())]
     assert got.tolist() == expected
 
@@ -42,14 +42,14 @@ def test_rounding_decides_where_division_would_not():
     """0.1 in float32 adds up to just above 0.5 only at the sixth step (the paper's formula says the fifth)."""
     for dtype in NUMPY:
         p = torch.tensor([0.1], dtype=dtype)
-        assert jump.count_skips(p, torch.zeros(1, dtype=dtype), torch.tensor([20]), 0.5).tolist() == [5]
+        assert clock.count_skips(p, torch.zeros(1, dtype=dtype), torch.tensor([20]), 0.5).tolist() == [5]
 
 
 def test_not_a_number_updates_at_once_as_repeated_addition_does():
     p, room = torch.tensor([float("nan"), 0.0]), torch.tensor([9, 9])
     for acc in (torch.zeros(2), torch.full((2,), 0.5)):
-        added = jump.add_up(p, acc, room, lambda step: torch.full((2,), 0.5))
-        assert jump.count_skips(p, acc, room, 0.5).tolist() == added.tolist() == [0, 9]
+        added = clock.add_up(p, acc, room, lambda step: torch.full((2,), 0.5))
+        assert clock.count_skips(p, acc, room, 0.5).tolist() == added.tolist() == [0, 9]
 
 
 def test_accumulate_is_repeated_addition():
@@ -57,10 +57,10 @@ def test_accumulate_is_repeated_addition():
     expected = np.float32(0)
     for _ in range(4):
         expected = expected + np.float32(0.1)
-    got = jump.accumulate(p, torch.zeros(4), steps)
+    got = clock.accumulate(p, torch.zeros(4), steps)
     assert got[0].item() == expected and got[1:].tolist() == [0, 1, 0]
 
 
 def test_next_scheduled():
     schedule = torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0]], dtype=torch.bool)
-    assert jump.next_scheduled(schedule).tolist() == [[1, 1, 3, 3, 5], [5, 5, 5, 5, 5]]
+    assert clock.next_scheduled(schedule).tolist() == [[1, 1, 3, 3, 5], [5, 5, 5, 5, 5]]

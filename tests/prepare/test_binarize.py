@@ -4,7 +4,7 @@ import pytest
 from fairseq import options
 from fairseq_cli import preprocess
 
-from skiprnn_plugin.data.binarize import build_dictionary, write_items
+from skiprnn_plugin.prepare.binarize import build_dictionary, write_items
 
 TRAIN = ["b a c a", "d b a", "c"]
 TEST = ["a e b", "c"]

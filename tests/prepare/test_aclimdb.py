@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from skiprnn_plugin.data.aclimdb import read_aclimdb
+from skiprnn_plugin.prepare.aclimdb import read_aclimdb
 
 from ..tiny_imdb import FILES, HIDDEN_FILES, OTHER_FILES, TEXTS, member, tar, write_archive, write_folder
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from skiprnn_plugin.data.tokenize_text import (
+from skiprnn_plugin.prepare.tokenize_text import (
     load_tokenizer,
     sentencepiece_tokenizer,
     tokenize_words,

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skiprnn_plugin.data.video import read_frames
+from skiprnn_plugin.prepare.video import read_frames
 
 from ..command_line import ROOT, run
 from ..tiny_texts import damaged
@@ -186,7 +186,7 @@ def test_damaged_files(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from skiprnn_plugin.data.video import read_frames
+from skiprnn_plugin.prepare.video import read_frames
 for path in Path(sys.argv[1]).glob("[0-9]*"):
     try:
         print(sum(frame.dtype == "uint8" for frame in read_frames(path, 25)))

@@ -1,0 +1,1 @@
+"""A trained run: load it, evaluate it, read its log, compare it with others and with the paper's tables."""
