@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from skiprnn_plugin.ops import CELLS, ENGINES, scan
-from skiprnn_plugin.ops.indexed.engine import forward as by_update
+from skiprnn_plugin.ops.indexed import forward as by_update
 
 from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
 from .problems import (

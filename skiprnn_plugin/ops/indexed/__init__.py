@@ -1,1 +1,1 @@
-"""The ``indexed`` engine: one iteration per update, not per time step, in plain torch, with its own backward."""
+"""The ``indexed`` engine: plain torch, one iteration per update instead of one per step, with its own backward."""

@@ -1,4 +1,4 @@
-"""The skipped steps, in the order in which :mod:`.by_update_backward` comes to them."""
+"""The skipped steps, grouped and ordered as the backward pass (:mod:`.gate`) needs them."""
 
 from typing import List, NamedTuple
 
@@ -7,15 +7,16 @@ from torch import Tensor
 
 
 class Skipped(NamedTuple):
-    """The steps skipped after one iteration's updates: first one step of each sequence that skips any, then the next.
+    """The steps skipped between one iteration's updates and the next: first the first skipped step of every sequence
+    that skips any, then all second ones, and so on.
 
-    With the sequences that skip most in front, those that still skip are always the first ones.
+    The sequences that skip most come first, so that those that skip a j-th step are always the first ones in the order.
 
     Attributes:
-        order: places of these sequences among those of the iteration, int64 [M].
-        counts: how many of them skip a first step (M), a second, ...
-        rows: whose the steps are, int64 [N], N the sum of the counts.
-        times: when, int64 [N].
+        order: positions of the M sequences that skip any step among the iteration's sequences, int64 [M].
+        counts: how many sequences skip a first step (M), a second step, ...
+        rows: the sequence of every skipped step, int64 [N]; N is the sum of the counts.
+        times: which step of the sequence it is, int64 [N].
     """
 
     order: Tensor
@@ -25,13 +26,13 @@ class Skipped(NamedTuple):
 
 
 def list_skipped(updates: Tensor, real: Tensor, held: Tensor, sizes: List[int]) -> List[Skipped]:
-    """What each iteration skips.
+    """The skipped steps after the updates of each iteration, and before the first iteration.
 
     Args:
         updates: bool [B, T].
         real: False at padding, bool [B, T].
-        held: see :func:`.by_update.held_after`, [B, T].
-        sizes: how many states each iteration makes; B, the initial states, comes first.
+        held: which state is held after each step, see :func:`.forward.held_after`, int64 [B, T].
+        sizes: the number of states that each iteration makes, after B for the initial states.
     """
     device, total = updates.device, sum(sizes)
     rows, times = (real & ~updates).nonzero().unbind(1)
@@ -39,29 +40,29 @@ def list_skipped(updates: Tensor, real: Tensor, held: Tensor, sizes: List[int]) 
     count = torch.bincount(state, minlength=total)
     starts = torch.tensor(sizes, device=device).cumsum(0)
     iteration = torch.searchsorted(starts, torch.arange(total, device=device), right=True)
-    # states by iteration, within it by how many steps they are held; and each one's place in that order
+    # the states sorted by iteration and then by how many steps skip while they are held, and their ranks in that order
     by_count = (iteration * (updates.shape[1] + 1) - count).argsort(stable=True)
     rank = torch.empty_like(by_count)
     rank[by_count] = torch.arange(total, device=device)
-    nth = _position_in_run(state)
-    step = iteration[state] * (updates.shape[1] + 1) + nth
+    # the j-th skipped steps of one iteration have one number; within it the states come by rank
+    step = iteration[state] * (updates.shape[1] + 1) + _position_in_run(state)
     order = (step * total + rank[state]).argsort()
     step, counts = step[order].unique_consecutive(return_counts=True)
     skip_any = torch.zeros(len(sizes), dtype=torch.int64, device=device).index_add_(0, iteration, (count > 0).long())
     longest = torch.zeros(len(sizes), dtype=torch.int64, device=device).scatter_reduce(0, iteration, count, "amax")
-    of_iteration = torch.zeros_like(longest).index_add_(0, iteration, count)
-    longest, of_iteration, skip_any = torch.stack([longest, of_iteration, skip_any]).tolist()
+    total_skipped = torch.zeros_like(longest).index_add_(0, iteration, count)
+    longest, total_skipped, skip_any = torch.stack([longest, total_skipped, skip_any]).tolist()
     counts = counts.tolist()
-    parts = zip(by_count.split(sizes), sizes, longest, skip_any, *(e[order].split(of_iteration) for e in (rows, times)))
-    found, start = [], 0
-    for places, size, steps, some, each_rows, each_times in parts:
-        found.append(Skipped(places[:some] - start, counts[:steps], each_rows, each_times))
-        start, counts = start + size, counts[steps:]
-    return found
+    rows, times = (column[order].split(total_skipped) for column in (rows, times))
+    result, start = [], 0
+    for i, states in enumerate(by_count.split(sizes)):
+        result.append(Skipped(states[: skip_any[i]] - start, counts[: longest[i]], rows[i], times[i]))
+        start, counts = start + sizes[i], counts[longest[i] :]
+    return result
 
 
 def _position_in_run(state: Tensor) -> Tensor:
-    """How many equal values precede each in its run of equal ones, int64 [N]."""
+    """The position of every element within its run of equal values, from 0, int64 [N]."""
     if len(state) == 0:
         return state
     counts = state.unique_consecutive(return_counts=True)[1]
