@@ -7,22 +7,22 @@ from torch import Tensor, nn
 
 from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN, SkipRNNBase
 
-if TYPE_CHECKING:  # who has torch need not have it
+if TYPE_CHECKING:  # numpy may not be installed beside torch
     import numpy as np
 
 TORCH = {nn.LSTM: SkipLSTM, nn.GRU: SkipGRU, nn.RNN: SkipRNN}
 
 
 def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
-    """A Skip RNN with the weights of an ``nn.LSTM``, ``nn.GRU`` or (tanh) ``nn.RNN``, starting from its state of zeros.
+    """A Skip RNN with the weights of an ``nn.LSTM``, ``nn.GRU`` or (tanh) ``nn.RNN``, and an initial state of zeros.
 
     Args:
         module: one direction, or one layer of two; with biases and without projections.
-        options: the gate's and other arguments of the Skip RNN module. The gate itself is newly drawn; with
+        options: further arguments of the Skip RNN module. The gate's weights are initialised at random; with
             ``gate=False`` the outputs are those of ``module``.
 
     Raises:
-        ValueError: a module that no Skip RNN corresponds to.
+        ValueError: no Skip RNN corresponds to the module.
     """
     ours = next((ours for theirs, ours in TORCH.items() if isinstance(module, theirs)), None)
     if ours is None:
@@ -58,10 +58,11 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
 def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
     """The ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` with the same weights, which updates at every step.
 
-    Its caller gives it the initial state: ``skip.initial_state(batch_size)``, without which it starts from zeros.
+    torch's modules have no learned initial state: pass ``skip.initial_state(batch_size)`` to them, or they start from
+    zeros.
 
     Raises:
-        ValueError: a Skip RNN that torch has no counterpart of.
+        ValueError: torch has no counterpart of this Skip RNN.
     """
     theirs = next(theirs for theirs, ours in TORCH.items() if isinstance(skip, ours))
     unfit = {
@@ -95,7 +96,7 @@ def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -
         arrays: ``W_gates`` and ``b_gates``, for a GRU also ``W_cand`` and ``b_cand``; ``init_h`` and, for an LSTM,
             ``init_c``, [1, H]; ``w_p`` and ``b_p`` of the gate, or neither. Matrices are [input + H, gates * H], with
             gates i, g, f, o (forget bias not included) or r, z. In a stack of LSTMs of one size the names of all but
-            the gate begin with ``l1_``, ``l2_``, ... An opened ``.npz`` file will do.
+            the gate begin with ``l1_``, ``l2_``, ... An opened ``.npz`` file can be passed as it is.
         options: further arguments of the module.
 
     Raises:
@@ -176,7 +177,7 @@ def _as_tensor(array: "Union[np.ndarray, Tensor]") -> Tensor:
 
 
 def _take(arrays: Dict[str, Tensor], name: str, shape: Tuple[Optional[int], ...]) -> Tensor:
-    """The array of that name, if it has that shape (None for any size)."""
+    """The array of that name, after a check of its shape (None for any size)."""
     if name not in arrays:
         raise ValueError(f"{name}: missing; found {', '.join(sorted(arrays))}")
     tensor = arrays[name]

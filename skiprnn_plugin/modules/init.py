@@ -11,8 +11,8 @@ from ..ops import Cell, LayerWeights
 
 @torch.no_grad()
 def init_layer_like_authors(cell: Type[Cell], w: LayerWeights) -> None:
-    """The authors' program: Glorot-uniform weights over each concatenated matrix, [input + H, gates * H], and biases at
-    0 but for ``cell.start_bias``, which stands in ``bias_ih`` or in the layer norm's bias."""
+    """As the authors' program: Glorot-uniform weights over each concatenated matrix, [input + H, gates * H], and
+    biases at 0, to which ``cell.start_bias`` is added in ``bias_ih`` or in the layer norm's bias."""
     hidden = w.weight_hh.shape[-1]
     blocks = [gates * hidden for gates in cell.matrices]
     for parts in zip(w.weight_ih.split(blocks), w.weight_hh.split(blocks)):
@@ -29,7 +29,7 @@ def init_layer_like_authors(cell: Type[Cell], w: LayerWeights) -> None:
 
 @torch.no_grad()
 def init_layer_like_torch(cell: Type[Cell], w: LayerWeights) -> None:
-    """torch's own RNN modules: everything uniform within 1 / sqrt(H)."""
+    """As torch's RNN modules: weights and biases uniform between -1 / sqrt(H) and 1 / sqrt(H)."""
     limit = 1 / math.sqrt(w.weight_hh.shape[-1])
     for tensor in (w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh):
         tensor.uniform_(-limit, limit)

@@ -7,10 +7,11 @@ from torch.nn.functional import dropout
 
 
 def draw_factors(shape: Tuple[int, ...], probability: float, like: Tensor) -> Tensor:
-    """Dropout's factors, 0 with ``probability``, else 1 / (1 - probability), in ``like``'s dtype and on its device."""
+    """Dropout's factors, 0 with ``probability``, otherwise 1 / (1 - probability), in ``like``'s dtype and on
+    its device."""
     return dropout(like.new_ones(shape), probability)
 
 
 def draw_ones(shape: Tuple[int, ...], probability: float, like: Tensor) -> Tensor:
-    """1 with ``probability``, else 0, in ``like``'s dtype and on its device."""
+    """1 with ``probability``, otherwise 0, in ``like``'s dtype and on its device."""
     return like.new_full(shape, probability).bernoulli()

@@ -1,4 +1,4 @@
-"""Padding in the forms in which users have it."""
+"""Padding masks and packed sequences, the forms in which users mark padding."""
 
 from typing import Tuple
 
@@ -10,7 +10,11 @@ from ..ops.scan import any_of
 
 
 def find_span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Tensor]:
-    """First real step and number of real steps of each row."""
+    """The first real step and the number of real steps of each sequence, int64 [B], from a bool mask [B, T].
+
+    Raises:
+        ValueError: the mask has another dtype or shape, or padding between real steps.
+    """
     if not isinstance(padding_mask, Tensor) or padding_mask.dtype != torch.bool:
         got = padding_mask.dtype if isinstance(padding_mask, Tensor) else type(padding_mask).__name__
         raise ValueError(f"padding_mask: expected a bool tensor, got {got}")

@@ -1,4 +1,4 @@
-"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN in the manner of ``torch.nn``."""
+"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN as modules that are used like those of ``torch.nn``."""
 
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
@@ -20,36 +20,38 @@ class SkipRNNBase(nn.Module):
     Args:
         input_size: features of the input, D.
         hidden_size: units of each layer, H.
-        num_layers: layers of the stack; one gate serves them all.
+        num_layers: layers of the stack; all layers share one gate.
         batch_first: whether input and output are [B, T, .] rather than [T, B, .]. States are [num_layers, B, H] and
             ``schedule``, ``noise``, ``padding_mask`` and ``updates`` [B, T] either way.
         dropout: probability of dropping a unit between layers in training, one mask per sequence and layer for all
             its steps (variational dropout).
         bidirectional: two independent stacks, each with its own gate, over the sequence and its reverse (padding
-            stays where it is); their outputs stand side by side. Parameters of the second end in ``_reverse``.
-        zoneout: probability that a unit of the candidate state, ``h`` and ``c`` by themselves, keeps its old value
-            for a step in training (Krueger et al. 2017, h~ <- d h + (1 - d) h~, d drawn for each step): the layer
-            above and the gate read the outcome. In evaluation there is none, where the paper takes d's expectation.
+            stays where it is); their outputs are concatenated. The names of the second stack's parameters end in
+            ``_reverse``.
+        zoneout: probability that a unit of the candidate state, drawn for ``h`` and ``c`` independently, keeps its
+            old value for a step in training (Krueger et al. 2017, h~ <- d h + (1 - d) h~, d drawn for each step): the
+            layer above and the gate read the result. Evaluation has no zoneout, whereas the paper takes the
+            expectation of d there.
         recurrent_dropout: probability of dropping a unit of what a step writes into the state, in training, drawn for
             each step (Semeniuta et al. 2016): c~ = f c + i d(g), h~ = (1 - z) d(n) + z h. What the state remembers is
-            never dropped, but a plain RNN remembers nothing beside what it writes: h~ = d(tanh(.)).
+            never dropped; but a plain RNN writes its whole state at every update: h~ = d(tanh(.)).
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
-        threshold: of ``round``. Set it on a trained model to make it skip more (higher) or less.
+        threshold: the threshold of ``round``. On a trained model, set it higher to skip more or lower to skip less.
         update_bias: initial bias of the gate; 1 starts training with nearly every sample used.
-        gate_layers: layers whose state the gate reads; None for the top one.
+        gate_layers: layers whose state the gate reads; None for the top layer.
         layer_norm: layer norm of each gate before its nonlinearity.
-        init: ``authors`` or ``torch``, where the weights start.
+        init: ``authors`` or ``torch``, whose initial weights to use.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`. Layer norm, and in training zoneout and recurrent dropout,
             need ``reference`` (or ``auto``).
 
     Raises:
         ValueError: an argument of the wrong type or value; the message names it.
 
-    Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict moves there
-    and back (with ``strict=False``, or by ``from_torch`` and ``to_torch``). Beside them stand ``update_weight``
-    [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h`` and ``initial_c`` [num_layers, 1, H], and with layer
-    norm ``norm_weight_l0``, ``norm_bias_l0``, ...
+    Parameters have the names and shapes of torch's modules (``weight_ih_l0``, ...), so that a state dict can be
+    loaded by either (with ``strict=False``, or by ``from_torch`` and ``to_torch``). Further parameters are
+    ``update_weight`` [1, len(gate_layers) * H], ``update_bias`` [1], ``initial_h`` and ``initial_c``
+    [num_layers, 1, H], and with layer norm ``norm_weight_l0``, ``norm_bias_l0``, ...
     """
 
     cell: str
@@ -124,11 +126,11 @@ class SkipRNNBase(nn.Module):
 
     @property
     def _directions(self) -> Tuple[str, ...]:
-        """What the parameters' names end with in each direction, as in torch's modules."""
+        """The suffix of the parameters' names for each direction, as in torch's modules."""
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Initialise all parameters again."""
         for suffix in self._directions:
             for w in self._weights(suffix):
                 INITS[self.init](CELLS[self.cell], w)
@@ -146,7 +148,8 @@ class SkipRNNBase(nn.Module):
         return None if weight is None else Gate(weight, self._get("update_bias" + suffix), self.gate_layers)
 
     def _get(self, name: str) -> Optional[Tensor]:
-        """The parameter of that name, or what a parametrization has put in its place, in a third of getattr's time."""
+        """The parameter of that name, or the value that a parametrization computes for it. For a parameter this takes a
+        third of getattr's time."""
         try:
             return self._parameters[name]
         except KeyError:
@@ -154,20 +157,20 @@ class SkipRNNBase(nn.Module):
 
     @property
     def flops_per_update(self) -> int:
-        """Multiply-accumulates of one update, by the paper's count: G H (input + H) per layer, no biases or gate."""
+        """Multiply-accumulates of one update, counted as in the paper: G H (input + H) per layer, no biases or gate."""
         widths = [self.input_size] + [self.hidden_size] * (self.num_layers - 1)
         return sum(CELLS[self.cell].num_gates * self.hidden_size * (width + self.hidden_size) for width in widths)
 
     def check_engine(self) -> None:
-        """Raise the ValueError of a training step at once, if the engine lacks what this module needs there."""
+        """Raise a ValueError if the engine lacks an option that this module needs in training."""
         check_engine(self.engine, [name for name in OPTIONS if getattr(self, name)])
 
     def initial_state(self, batch_size: int) -> SkipState:
-        """The learned state that sequences start from: its first step always updates."""
+        """The learned state that sequences start from. The first step after it is always updated."""
         return self._join_states([_tile(self._initial_state(suffix), batch_size) for suffix in self._directions])
 
     def _initial_state(self, suffix: str) -> SkipState:
-        """Of one sequence."""
+        """The initial state of one direction, for one sequence."""
         return SkipState(self._get("initial_h" + suffix), self._get("initial_c" + suffix))
 
     def _join_states(self, states: List[SkipState]) -> SkipState:
@@ -186,23 +189,26 @@ class SkipRNNBase(nn.Module):
         last_only: bool = False,
     ) -> Tuple[Union[Tensor, PackedSequence], SkipState, Tensor]:
         """Read a batch of sequences. A ``bidirectional`` module adds a leading dimension of 2, for the directions, to
-        states, schedules, noise and updates; their steps are numbered as those of ``x`` in both directions.
+        states, schedules, noise and updates; in both directions step t is step t of ``x``.
 
         Args:
             x: [B, T, D], or [T, B, D] without ``batch_first``; or packed sequences, as for ``nn.GRU``.
-            state: state to carry on from; None for the learned initial state.
+            state: state to continue from; None for the learned initial state.
             lengths: real steps of each right-padded sequence, [B]; any integer type, device or order.
-            schedule: updates instead of the gate's, [B, T] of 0 and 1.
-            noise: uniform numbers for Bernoulli updates, [B, T]; drawn from torch's generator when ``binarize`` is
-                ``bernoulli`` and none are given.
-            padding_mask: True at padding, bool [B, T], left or right of each sequence; instead of ``lengths``.
-            last_only: return the output after each sequence's last real step alone.
+            schedule: 1 at the steps to update and 0 at those to skip, instead of the gate's decision, [B, T].
+            noise: uniform numbers for Bernoulli updates, [B, T]; None to draw them from torch's generator when
+                ``binarize`` is ``bernoulli``.
+            padding_mask: True at padding, bool [B, T], left or right of each sequence; an alternative to ``lengths``.
+            last_only: return only the output after each sequence's last real step.
 
         Returns:
-            output: [B, T, H] (or [T, B, H]), 0 at padding, or packed if ``x`` is; [B, H] with ``last_only``. Two
-                directions stand side by side, 2 H wide.
-            state: state after each sequence's last real step, to carry on from.
-            updates: [B, T], 1 where the step was used and 0 where it was skipped or is padding.
+            output: [B, T, H] (or [T, B, H]), 0 at padding, or packed if ``x`` is; [B, H] with ``last_only``. With
+                two directions, their outputs are concatenated: 2 H instead of H.
+            state: state after each sequence's last real step, to continue from.
+            updates: [B, T], 1 where the step was updated and 0 where it was skipped or is padding.
+
+        Raises:
+            ValueError: an argument of the wrong type, shape or value; the message names it.
         """
         packed = x if isinstance(x, PackedSequence) else None
         if packed is not None:
@@ -218,8 +224,8 @@ class SkipRNNBase(nn.Module):
             offsets, lengths = find_span(padding_mask, *x.shape[:2])
         if self.bidirectional:
             by_direction = [
-                self._read(suffix, x, *each, lengths, offsets, last_only)
-                for suffix, *each in zip(self._directions, *self._split(state, schedule, noise))
+                self._read(suffix, x, *arguments, lengths, offsets, last_only)
+                for suffix, *arguments in zip(self._directions, *self._split(state, schedule, noise))
             ]
             outputs, states, updates = zip(*by_direction)
             output, state, updates = torch.cat(outputs, -1), self._join_states(states), torch.stack(updates)
@@ -239,7 +245,7 @@ class SkipRNNBase(nn.Module):
         return x if self.batch_first else x.transpose(0, 1)
 
     def _split(self, state: Optional[SkipState], *tensors: Optional[Tensor]):
-        """State and tensors of each of two directions."""
+        """The state and the tensors, each as a pair for the two directions."""
         parts = (None,) * 4 if state is None else as_state(state)
         names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")
         for name, tensor in zip(names, (*parts, *tensors)):
@@ -251,7 +257,7 @@ class SkipRNNBase(nn.Module):
         return states, *parts[4:]
 
     def _read(self, suffix, x, state, schedule, noise, lengths, offsets, last_only):
-        """One direction of ``forward``, with the arguments for it alone."""
+        """``forward`` in one direction, with the arguments for that direction."""
         batch, steps = x.shape[:2]
         gate = self._gate(suffix)
         if gate is not None and noise is None and schedule is None and self.binarize == "bernoulli":
@@ -259,7 +265,7 @@ class SkipRNNBase(nn.Module):
         backward = suffix != ""
         if backward:
             x, schedule, noise = (None if value is None else value.flip(1) for value in (x, schedule, noise))
-            if lengths is not None:  # and checked, in the first direction
+            if lengths is not None:  # skip_scan has checked them in the first direction
                 lengths = torch.as_tensor(lengths, dtype=torch.int64, device=x.device)
                 offsets = steps - lengths - (0 if offsets is None else offsets)
         if state is None:
@@ -289,8 +295,8 @@ class SkipRNNBase(nn.Module):
         return output, state, updates
 
     def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:
-        """``skip_scan``'s masks for one direction, dropout's, zoneout's and recurrent dropout's, newly drawn; None in
-        evaluation."""
+        """New random masks for ``skip_scan`` in one direction: those of dropout, zoneout and recurrent dropout, None
+        for those that are off. All are None in evaluation."""
         masks: List[Optional[Tensor]] = [None, None, None]
         if not self.training or self.dropout == self.zoneout == self.recurrent_dropout == 0:
             return masks
@@ -327,7 +333,7 @@ class SkipRNNBase(nn.Module):
 
 
 def _tile(state: SkipState, batch_size: int) -> SkipState:
-    return SkipState(*(each if each is None else each.expand(-1, batch_size, -1) for each in state))
+    return SkipState(*(part if part is None else part.expand(-1, batch_size, -1) for part in state))
 
 
 class SkipLSTM(SkipRNNBase):
@@ -346,8 +352,8 @@ class SkipGRU(SkipRNNBase):
     """Skip GRU. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`, and
 
     Args:
-        reset_after: True for the GRU of torch, cuDNN and Keras, False for the original one and the authors' (the
-            paper's tables).
+        reset_after: True for the GRU of torch, cuDNN and Keras, False for the original GRU, which the
+            authors' program and so the paper's tables use.
     """
 
     def __init__(self, *args, reset_after: bool = True, **kwargs):
