@@ -1,4 +1,4 @@
-"""Mean average precision over a whole set, as Charades' official program computes it (``Charades_v1_localize.m``)."""
+"""Mean average precision over a whole set, computed as in Charades' official program (``Charades_v1_localize.m``)."""
 
 from dataclasses import dataclass
 from numbers import Number
@@ -10,14 +10,14 @@ import numpy as np
 def average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
     """Mean over the positives of the precision at their rank, without interpolation: (1 / P) sum_i i / rank_i.
 
-    Ranks are those of a stable descending sort: of equal scores the first comes first.
+    Ranks are those of a stable descending sort: equal scores keep their order.
 
     Args:
-        scores: of one class at N points, [N].
-        targets: whether the class is there, bool [N].
+        scores: scores of one class at N points, [N].
+        targets: whether the class is present at each point, bool [N].
 
     Returns:
-        NaN if there are no positives, or a score is NaN.
+        The mean, or NaN if there are no positives or a score is NaN.
     """
     if np.isnan(scores).any():
         return float("nan")
@@ -34,7 +34,7 @@ def average_precisions(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
         targets: bool [N, C].
 
     Raises:
-        ValueError: the shapes are not these.
+        ValueError: the shapes differ or have another number of dimensions.
     """
     if scores.ndim != 2 or scores.shape != targets.shape:
         raise ValueError(f"targets: expected scores and targets [N, C], got {scores.shape} and {targets.shape}")
@@ -42,20 +42,20 @@ def average_precisions(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
-    """Mean of :func:`average_precisions`, whose arguments it has, over the classes with positives; NaN if there are
-    none."""
+    """Mean of :func:`average_precisions` (which has the same arguments) over the classes with positives; NaN if there
+    are none."""
     precisions = average_precisions(scores, targets)[targets.any(0)]
     return float(precisions.mean()) if len(precisions) else float("nan")
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredPoints(Number):
-    """What a batch of V sequences adds to the mean average precision of the whole set; N points each, C classes.
+    """The scored points of a batch of V sequences with N points each, for the mean average precision of the whole set.
 
-    In what a batch logs it stands among numbers, as one of which progress bars show it: how many points there are.
+    A batch logs it among numbers. It is a number too, the count of its points, because progress bars format it as one.
 
     Attributes:
-        ids: which sequences of the set they are, [V].
+        ids: numbers of the sequences in the set, [V].
         scores: float32 [V, N, C].
         targets: bool [V, N, C].
     """
@@ -72,8 +72,8 @@ class ScoredPoints(Number):
 
 
 def pool(batches: Iterable[ScoredPoints]) -> Tuple[np.ndarray, np.ndarray]:
-    """Scores and targets of all points, [points, C]: in the order of the sequences, each of which counts once, however
-    batches were cut."""
+    """Scores and targets of all points, [points, C], ordered by the sequences' numbers. A sequence counts once, even if
+    several batches contain it."""
     places = {number: (batch, row) for batch in batches for row, number in enumerate(batch.ids.tolist())}
     ordered = [places[number] for number in sorted(places)]
     return (

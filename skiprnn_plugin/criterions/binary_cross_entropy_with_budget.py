@@ -11,11 +11,12 @@ from .budget import BudgetConfig, BudgetCriterion, as_float
 
 @register_criterion("binary_cross_entropy_with_budget", dataclass=BudgetConfig)
 class BinaryCrossEntropyWithBudgetCriterion(BudgetCriterion):
-    """Of each sequence the mean of the binary cross-entropy, in NATS, over its real steps and the classes.
+    """The task loss of a sequence is the mean binary cross-entropy, in NATS, over its real steps and the classes.
 
-    A batch's ``target`` is bool [B, T, C]. Where it has ``points`` to be evaluated, ``{"steps": int64 [B, N], "target":
-    bool [B, N, C]}``, the step whose prediction each is judged by and what is true of it, it logs ``mAP``, over the
-    points of the whole set, and ``mAP_classes``, the number of classes that have any positives.
+    A batch's ``target`` is bool [B, T, C]. A batch for evaluation may have ``points``, ``{"steps": int64 [B, N],
+    "target": bool [B, N, C]}``: the step whose prediction is judged at each point, and the labels that are true there.
+    Then the criterion logs ``mAP``, over the points of the whole set, and ``mAP_classes``, the number of classes that
+    have any positives.
     """
 
     def task_loss(self, model, net_output, sample):
@@ -38,15 +39,16 @@ class BinaryCrossEntropyWithBudgetCriterion(BudgetCriterion):
 
     @classmethod
     def log_task_metric(cls, totals):
-        """Sums say nothing of it: see :meth:`reduce_metrics`."""
+        """Nothing: mAP cannot be computed from sums, so :meth:`reduce_metrics` logs it."""
 
     def logging_outputs_can_be_summed(self) -> bool:
-        return self.training  # points can't
+        return self.training  # points cannot be summed
 
 
 def score_points(logits: torch.Tensor, sample) -> ScoredPoints:
-    """The logits [B, T, C] at the points of a batch. They rank as probabilities do, of which float32 makes many 1."""
+    """The logits [B, T, C] at the points of a batch. Logits have the same ranks as probabilities, many of which float32
+    would round to 1."""
     points = sample["points"]
     rows = torch.arange(len(logits), device=logits.device).unsqueeze(1)
     scores = logits[rows, points["steps"]].float()
-    return ScoredPoints(*(each.cpu().numpy() for each in (sample["id"], scores, points["target"])))
+    return ScoredPoints(*(tensor.cpu().numpy() for tensor in (sample["id"], scores, points["target"])))

@@ -42,10 +42,10 @@ class BudgetConfig(FairseqDataclass):
 
 
 class Budget(nn.Module):
-    """What sequences pay: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
+    """The budget loss of a sequence: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
 
     Raises:
-        ValueError: an option out of its range; the message names it.
+        ValueError: an option is out of its range; the message names it.
     """
 
     def __init__(
@@ -82,9 +82,11 @@ class Budget(nn.Module):
         return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.value * budget_loss.numel()}
 
     def log(self, totals: Dict[str, float]) -> None:
-        """Log the updates, the budget's loss and, where it changes, lambda; in training also take in the update.
+        """Log the updates, the budget loss and, unless it is constant, lambda. In training, also let lambda take its
+        next value.
 
-        Raises ValueError if there is no gate that lambda could steer towards the target fraction.
+        Raises:
+            ValueError: there is a target fraction, but no gate that lambda could steer towards it.
         """
         metrics.log_updates(totals)
         metrics.log_mean("budget_loss", totals, "budget_loss", "nsentences", priority=10)
@@ -97,10 +99,11 @@ class Budget(nn.Module):
 
 
 class LoadsBudget:
-    """A mixin for a criterion with a :class:`Budget`, before ``FairseqCriterion`` in the list of bases."""
+    """A mixin for criterions with a :class:`Budget`. It must come before ``FairseqCriterion`` in the list of bases."""
 
     def load_state_dict(self, state_dict, strict=True):
-        """As torch's, but a checkpoint without a criterion's state, as of a run with a constant lambda, is none."""
+        """As torch's, but do nothing for a checkpoint without a criterion's state, as a run with a constant lambda
+        writes."""
         return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
 
@@ -108,10 +111,10 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     """Mean over sequences of task loss + budget.
 
     A subclass computes the task loss. fairseq divides the returned sum by the sample size, the number of sequences,
-    over all workers and accumulated batches, so the mean is exact however they are cut.
+    over all workers and accumulated batches, so the mean is exact however the sequences are split into batches.
     """
 
-    own_budget: Budget
+    class_budget: Budget  # of the only criterion of the class
 
     def __init__(self, task, cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction):
         super().__init__(task)
@@ -119,20 +122,20 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """fairseq's constructor. fairseq reduces the metrics of all workers on the CLASS, where lambda's controller,
-        which needs them, belongs to one criterion: so each criterion is the only one of a class of its own."""
-        own = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
-        criterion = super(BudgetCriterion, own).build_criterion(cfg, task)
-        own.own_budget = criterion.budget
+        """fairseq's constructor. fairseq reduces the metrics of all workers by a classmethod, but lambda's controller,
+        which needs them, belongs to one criterion. So every criterion gets a new class, which refers to its budget."""
+        single_class = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
+        criterion = super(BudgetCriterion, single_class).build_criterion(cfg, task)
+        single_class.class_budget = criterion.budget
         criterion.budget.cost.keep_in(task)
         return criterion
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:
-        """Loss of each sequence, float32 [B], and the sums to log beside it."""
+        """The loss of each sequence, float32 [B], and further sums to log."""
         raise NotImplementedError
 
     def forward(self, model, sample, reduce=True):
-        """Returns the summed loss, the number of sequences and the sums that ``reduce_metrics`` needs."""
+        """The summed loss, the number of sequences and the sums that ``reduce_metrics`` needs."""
         net_output = model(**sample["net_input"])
         task_loss, logged = self.task_loss(model, net_output, sample)
         count = net_output.updates.sum(1)
@@ -158,12 +161,12 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         totals = metrics.add_up(logging_outputs)
         metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        cls.own_budget.log(totals)
+        cls.class_budget.log(totals)
         cls.log_task_metric(totals)
 
     @classmethod
     def log_task_metric(cls, totals: Dict[str, float]) -> None:
-        """Log the task's own metric from the summed logging outputs."""
+        """Log the metric of the task, computed from the summed logging outputs."""
         raise NotImplementedError
 
     @staticmethod
@@ -172,5 +175,5 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
 
 
 def as_float(tensor: Tensor) -> Tensor:
-    """At least float32: losses are not summed in half precision."""
+    """The tensor in float32 or wider: losses are not summed in half precision."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

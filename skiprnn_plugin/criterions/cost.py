@@ -1,4 +1,7 @@
-"""What one update costs in the loss, lambda: a constant, a warm-up to it, or a controller that looks for it."""
+"""Lambda, what one update costs in the loss: a constant, a warm-up to it, or a value that a controller adjusts.
+
+Here an update is an update of the state, one step that is used; an optimiser step is called a training update.
+"""
 
 import math
 from typing import Any, Dict, Optional
@@ -6,27 +9,27 @@ from typing import Any, Dict, Optional
 import torch
 from torch import nn
 
-# The controller: ln(lambda / --cost-per-sample) = PROPORTIONAL e + INTEGRAL (sum of e over updates), where e is how far
-# the update fraction lies above the target, as a part of how far it can (from -1, nothing is used, to 1, all is),
-# smoothed over about 1 / (1 - SMOOTHING) updates. In logarithms, as no one knows beforehand which power of ten a task
-# needs. The proportional part answers at once and so damps the oscillation of the other, which alone takes away what
-# is left of the error.
+# The controller: ln(lambda / --cost-per-sample) = PROPORTIONAL e + INTEGRAL (sum of e over training updates), where e
+# is the distance of the update fraction from the target, divided by the largest distance possible on that side (so
+# from -1, no step is used, to 1, every step is), smoothed over about 1 / (1 - SMOOTHING) training updates. It works on
+# the logarithm because the power of ten that a task needs is not known beforehand. The proportional part reacts at once
+# and so damps the oscillation of the integral part, which is needed to remove the error that would otherwise remain.
 PROPORTIONAL = 4.0
 INTEGRAL = 0.01
 SMOOTHING = 0.9
-RANGE = math.log(1e4)  # how far lambda goes from --cost-per-sample, either way; so the sum cannot run away
+RANGE = math.log(1e4)  # lambda stays within this factor of --cost-per-sample, and the sum is limited likewise
 
 
 class Cost(nn.Module):
-    """Lambda, update by update.
+    """Lambda at every training update.
 
     Args:
-        cost_per_sample: lambda, or with a target what the controller starts from.
-        warmup_updates: updates over which it rises from 0, linearly; the controller begins after them.
+        cost_per_sample: lambda; with a target fraction, the value that the controller starts from.
+        warmup_updates: training updates over which lambda rises linearly from 0; the controller starts after them.
         target_fraction: the update fraction that the controller adjusts lambda towards; None for no controller.
 
     Raises:
-        ValueError: an argument out of its range; the message names the option.
+        ValueError: an argument is out of its range; the message names the option.
     """
 
     def __init__(self, cost_per_sample: float, warmup_updates: int = 0, target_fraction: Optional[float] = None):
@@ -43,10 +46,10 @@ class Cost(nn.Module):
         self.cost_per_sample = cost_per_sample
         self.warmup_updates = warmup_updates
         self.target_fraction = target_fraction
-        # What changes: updates made, smoothed error (None: none yet), its sum
+        # What changes: training updates made, smoothed error (None before the first), sum of the error
         self.progress: Dict[str, Any] = {"num_updates": 0, "error": None, "integral": 0.0}
         if not self.is_constant:
-            # Empty: fairseq saves a criterion's state in its checkpoints only if it has parameters.
+            # An empty parameter, because fairseq saves a criterion's state only if it has parameters
             self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
 
     @property
@@ -55,7 +58,7 @@ class Cost(nn.Module):
 
     @property
     def value(self) -> float:
-        """Lambda in the next update."""
+        """Lambda in the next training update."""
         num_updates, error, integral = (self.progress[name] for name in ("num_updates", "error", "integral"))
         if num_updates < self.warmup_updates:
             return self.cost_per_sample * num_updates / self.warmup_updates
@@ -63,7 +66,8 @@ class Cost(nn.Module):
         return self.cost_per_sample * math.exp(min(max(exponent, -RANGE), RANGE))
 
     def step(self, update_fraction: float) -> None:
-        """Take in an update that has been made: the fraction of all its steps, on all workers, that were used."""
+        """Take a training update into account; ``update_fraction`` is the fraction of its steps that were used, over
+        all workers."""
         progress = self.progress
         progress["num_updates"] += 1
         if self.target_fraction is None or progress["num_updates"] < self.warmup_updates:
@@ -82,8 +86,8 @@ class Cost(nn.Module):
     def keep_in(self, task) -> None:
         """Keep the progress in the state of a fairseq task too, or take it from there if a checkpoint put it there.
 
-        fairseq loads a task's state with a model, and a criterion's when it resumes alone. So an evaluation has the
-        lambda that training had come to.
+        fairseq loads a task's state whenever it loads a model, but a criterion's state only when training resumes. So
+        an evaluation uses the lambda that training had reached.
         """
         state = getattr(task, "state", None)
         if self.is_constant or state is None:

@@ -1,4 +1,4 @@
-"""Listen to the Skip RNN modules of any model while it runs."""
+"""Record the calls of the Skip RNN modules of any model while it runs."""
 
 import contextlib
 import inspect
@@ -17,9 +17,9 @@ class Call(NamedTuple):
 
     Attributes:
         module: the module.
-        count: updates of each row, those of both directions together, [B].
-        steps: its real steps, likewise, [B].
-        increment: the update probability that each gate set last, [B] or [2, B]; None without a gate.
+        count: updates of each row, summed over the directions, [B].
+        steps: real steps of each row, summed over the directions, [B].
+        increment: update probability of each gate at the end of a row, [B] or [2, B]; None without a gate.
     """
 
     module: SkipRNNBase
@@ -30,9 +30,13 @@ class Call(NamedTuple):
 
 @contextlib.contextmanager
 def listen(model: nn.Module) -> Iterator[List[Call]]:
-    """A list to which every Skip RNN module within ``model`` adds its calls, as long as the context lasts.
+    """A context that yields a list, to which every Skip RNN module within ``model`` adds its calls.
 
-    So what activation checkpointing computes again in the backward pass is not counted again.
+    The list ends with the context. So the calls that activation checkpointing repeats in the backward pass are not
+    counted twice.
+
+    Raises:
+        ValueError: in a call, when a gate is trained but its updates have no gradient.
     """
     calls: List[Call] = []
     training = torch.is_grad_enabled()
@@ -61,7 +65,7 @@ def listen(model: nn.Module) -> Iterator[List[Call]]:
 
 
 def _learns(module: SkipRNNBase, arguments: dict) -> bool:
-    """Whether the call's updates come from a gate that is being trained."""
+    """Whether a gate that is being trained decides the updates of the call."""
     gate = module.update_weight is not None and arguments.get("schedule") is None
     return gate and any(parameter.requires_grad for parameter in module.parameters())
 

@@ -1,4 +1,4 @@
-"""Any fairseq criterion + budget, for models that have Skip RNN modules anywhere inside."""
+"""Any fairseq criterion + budget, for models that contain Skip RNN modules."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from .. import metrics
 from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
 from .listening import Call, listen
 
-PREFIX = "with_budget."  # of our names in the base criterion's logging output
+PREFIX = "with_budget."  # of the names that this criterion adds to the base criterion's logging output
 
 
 @dataclass
@@ -39,17 +39,17 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     """The base criterion's loss + the mean over sequences of the budget.
 
     Lambda means the same as in the other criterions, whether the base criterion takes its mean over tokens or over
-    sentences:
-    fairseq divides the returned sum by the sample size. So the budget's mean over a batch's sequences is multiplied by
-    the batch's sample size; over several batches, each then weighs by its sample size, as the base criterion's loss
-    does.
+    sentences. As fairseq divides the returned sum by the sample size, the budget's mean over a batch's sequences is
+    multiplied by the batch's sample size. Over several batches, every batch then has the weight of its sample size, as
+    it has in the base criterion's loss.
 
-    It logs what the base criterion logs (its ``loss`` too, in its unit and without the budget), and ``task_loss`` (as
-    trained on, per sample), ``budget_loss`` and the updates, which it hears from the model's Skip RNN modules.
+    This criterion logs what the base criterion logs (also its ``loss``, in its unit and without the budget), and
+    ``task_loss`` (as used in training, per sample), ``budget_loss`` and the updates, which it takes from the calls of
+    the model's Skip RNN modules.
     """
 
     base_class: Type[FairseqCriterion]
-    own_budget: Budget
+    class_budget: Budget  # of the only criterion of the class
 
     def __init__(self, task, base: FairseqCriterion, budget: Budget):
         super().__init__(task)
@@ -68,23 +68,24 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """fairseq's constructor; each criterion is the only one of its class, as in :class:`BudgetCriterion`."""
+        """fairseq's constructor; every criterion gets a new class, for the reason given in :class:`BudgetCriterion`."""
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
         budget = Budget(*(getattr(cfg, name) for name in options))
         budget.cost.keep_in(task)
-        own = {"base_class": type(base), "own_budget": budget, "__doc__": cls.__doc__, "__module__": cls.__module__}
-        return type(f"{type(base).__name__}WithBudget", (cls,), own)(task, base, budget)
+        names = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        names.update(base_class=type(base), class_budget=budget)
+        return type(f"{type(base).__name__}WithBudget", (cls,), names)(task, base, budget)
 
     def forward(self, model, sample, reduce=True):
-        """Returns what the base criterion does, with the budget in the loss and our sums beside its own."""
+        """What the base criterion returns, with the budget added to the loss and further sums to the logging output."""
         with listen(model) as calls:
             loss, sample_size, logging_output = self.base(model, sample, reduce=reduce)
         if not calls:
             raise ValueError("--criterion with_budget: expected a model that runs Skip RNN modules, got none that ran")
         sequences = int(logging_output.get("nsentences", sample.get("nsentences", len(calls[0].count))))
         count = sum(per_sequence(call.count, sequences) for call in calls)
-        encoder = getattr(self.task, "encoder_flops", 0)  # of a task of this plugin
+        encoder = getattr(self.task, "encoder_flops", 0)  # some tasks of this plugin have it
         flops = sum(
             per_sequence(call.count.detach() * (call.module.flops_per_update + encoder), sequences) for call in calls
         )
@@ -98,20 +99,20 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             **self.budget.sums(paid),
             **metrics.update_sums(count, steps, flops, increments(calls)),
         }
-        # without reduction, as much on every element
+        # without reduction every element gets an equal share
         loss = loss + (budget_loss if reduce else budget_loss / max(loss.numel(), 1))
         return loss, sample_size, {**logging_output, **{PREFIX + name: value for name, value in sums.items()}}
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
         theirs, ours = [], []
-        for output in logging_outputs:  # some criterions log every name that they find
+        for output in logging_outputs:  # separated, as some criterions log every name that they find
             theirs.append({name: value for name, value in output.items() if not name.startswith(PREFIX)})
             ours.append({name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)})
         cls.base_class.reduce_metrics(theirs)
         totals = metrics.add_up(ours)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        cls.own_budget.log(totals)
+        cls.class_budget.log(totals)
 
     def logging_outputs_can_be_summed(self) -> bool:
         return self.base.logging_outputs_can_be_summed()
@@ -120,8 +121,8 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 def per_sequence(values: Tensor, sequences: int) -> Tensor:
     """Sums over the rows of each sequence, [sequences], from one value per row, [B].
 
-    Rows of one sequence stand side by side (as segments of it do). Where there is no telling which belong together,
-    every sequence gets an equal share.
+    The rows of one sequence, for example its segments, follow one another. If B is not a multiple of ``sequences``, it
+    is not known which rows belong together, and every sequence gets an equal share.
     """
     if sequences > 0 and len(values) % sequences == 0:
         return values.view(sequences, -1).sum(1)
@@ -129,13 +130,13 @@ def per_sequence(values: Tensor, sequences: int) -> Tensor:
 
 
 def increments(calls: List[Call]):
-    """The update probabilities that all gates set last, one dimension; None without a gate."""
+    """The last update probabilities of all gates, in one dimension; None without a gate."""
     found = [call.increment.flatten() for call in calls if call.increment is not None]
     return torch.cat(found) if found else None
 
 
 class Collected(argparse.Action):
-    """A flag of the base criterion, given on the command line: goes into ``--base-options``."""
+    """A flag of the base criterion on the command line; its value is added to ``--base-options``."""
 
     def __init__(self, action: argparse.Action):
         names = ("option_strings", "dest", "nargs", "const", "type", "choices", "help", "metavar")
@@ -149,10 +150,10 @@ class Collected(argparse.Action):
 
 
 def add_collected_args(parser, criterion: Type[FairseqCriterion]) -> None:
-    """Add a criterion's flags, but those that the parser has already, which are fairseq's common ones."""
-    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    criterion.add_args(own)
-    for action in own._actions:
+    """Add a criterion's flags, except those that the parser has already, which are fairseq's common ones."""
+    collector = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    criterion.add_args(collector)
+    for action in collector._actions:
         if action.option_strings and not set(action.option_strings) & set(parser._option_string_actions):
             parser._add_action(Collected(action))
 
@@ -170,7 +171,7 @@ def parse_options(options: Any) -> Dict[str, Any]:
 
 
 def build_base(cfg, task) -> FairseqCriterion:
-    """The base criterion with its options, which see the rest of the run's configuration as those of a run's own do."""
+    """The base criterion. Its options can refer to the rest of the run's configuration, like any criterion's."""
     name = None if OmegaConf.is_missing(cfg, "base_criterion") else cfg.base_criterion
     if name not in CRITERION_REGISTRY:
         known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
