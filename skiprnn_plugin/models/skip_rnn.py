@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..arguments import as_option_errors, check_choice
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..ops import uniform
+from ..predictions import CRITERIONS
 
 
 @dataclass
@@ -153,7 +154,7 @@ class SkipRNNModel(BaseFairseqModel):
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
         """As :func:`skiprnn_plugin.hub.from_pretrained`; ``data_name_or_path`` other than "." replaces ``--data``."""
-        from ..hub import from_pretrained  # which needs the tasks, and they come after the models
+        from ..hub import from_pretrained  # not above: the hub's import of fairseq may be what imports this module
 
         if data_name_or_path != ".":
             kwargs["data"] = data_name_or_path
@@ -203,8 +204,6 @@ class SkipRNNModel(BaseFairseqModel):
         """Class probabilities, in float32. Raises ValueError where the task does not predict classes."""
         predicts = getattr(self, "predicts", None)
         if predicts in ("labels", "numbers"):
-            from ..tasks.sequence import CRITERIONS  # after the models, as above
-
             raise ValueError(
                 f"--criterion: the task predicts {predicts}, expected {CRITERIONS[predicts]}, got one that asks for "
                 "probabilities of classes"
