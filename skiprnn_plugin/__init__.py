@@ -6,8 +6,7 @@ alone, neither wait for fairseq nor need it to be installed.
 """
 
 from ._fairseq.registration import when_imported
-
-__version__ = "0.1.0"
+from .version import __version__  # noqa: F401
 
 
 def _register():
