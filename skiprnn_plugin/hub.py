@@ -155,7 +155,8 @@ class SkipRNNHub(nn.Module):
             )
         values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
         directions = getattr(self.model, "num_directions", 1)
-        updates = output.updates.unflatten(1, (directions, output.updates.shape[1] // directions)) > 0
+        updates = output.updates.flatten(1)  # a model of the user's may have [B, T]
+        updates = updates.unflatten(1, (directions, updates.shape[1] // directions)) > 0
         lengths = (output.steps // directions).tolist()
         used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
         seconds = (time.perf_counter() - began) / len(batch)

@@ -135,7 +135,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         """Returns the summed loss, the number of sequences and the sums that ``reduce_metrics`` needs."""
         net_output = model(**sample["net_input"])
         task_loss, logged = self.task_loss(model, net_output, sample)
-        count = net_output.updates.sum(1)
+        count = net_output.updates.flatten(1).sum(1)  # over steps and directions
         budget_loss = self.budget(count)
         loss = task_loss + budget_loss
         if reduce:

@@ -66,9 +66,9 @@ class SkipRNNOutput(NamedTuple):
     Attributes:
         prediction: [B, output_size]; [B, T, output_size] where the task has one for every step (of padding too, where
             it means nothing).
-        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T]; of a bidirectional model one
-            direction after the other, [B, 2 T].
-        steps: real steps of each sequence, [B]; of a bidirectional model those of both directions.
+        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, directions, T]: one direction, or of
+            a bidirectional model forward and backward, both in the order of the input.
+        steps: real steps of each sequence, [B]; of a bidirectional model twice as many, as both directions read them.
         flops_per_update: multiply-accumulates of one update, by the paper's count, with those of the task's encoder.
         increment: the update probability that each gate set last, [B] or [2, B]; None without a learned gate.
     """
@@ -181,12 +181,10 @@ class SkipRNNModel(BaseFairseqModel):
         output, state, updates = self.rnn(
             x, lengths=lengths, schedule=schedule, noise=noise, last_only=not self.per_step
         )
-        if self.num_directions == 2:
-            updates = updates.transpose(0, 1).flatten(1)
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
             self.head(self.dropout(output)),
-            updates,
+            updates.unsqueeze(1) if self.num_directions == 1 else updates.transpose(0, 1),
             self.num_directions * lengths.to(torch.int64),
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
