@@ -26,6 +26,7 @@ def apply() -> None:
     import_plugin_once()
     processes.apply()
     validate_as_the_trainer()
+    reduce_metrics_with_the_criterion()
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
@@ -115,14 +116,28 @@ def validate_as_the_trainer() -> None:
 
         return prepare_and_validate
 
-    def wrap_reduce(reduce_metrics):
-        def reduce_what_was_logged(self, logging_outputs, criterion):
-            return reduce_metrics(self, [output for output in logging_outputs if output], criterion)
-
-        return reduce_what_was_logged
-
     replace(FairseqTask, "valid_step", wrap)
-    replace(FairseqTask, "reduce_metrics", wrap_reduce)
+
+
+def reduce_metrics_with_the_criterion() -> None:
+    """A criterion's ``log_budget`` gets what was logged, after the classmethod ``reduce_metrics`` of its class.
+
+    Without it a criterion never learns what all processes logged, as fairseq tells its class alone: lambda's controller
+    could not adjust lambda. And a process that had no batch to validate has logged nothing, which criterions do not
+    expect. Needed until fairseq calls a method of the criterion, and leaves out empty outputs.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(reduce_metrics):
+        def reduce_for_class_and_criterion(self, logging_outputs, criterion):
+            logging_outputs = [output for output in logging_outputs if output]
+            reduce_metrics(self, logging_outputs, criterion)
+            if hasattr(criterion, "log_budget"):
+                criterion.log_budget(logging_outputs)
+
+        return reduce_for_class_and_criterion
+
+    replace(FairseqTask, "reduce_metrics", wrap)
 
 
 def bfloat16_without_tpu() -> None:

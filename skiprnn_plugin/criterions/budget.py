@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -111,19 +111,14 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     over all workers and accumulated batches, so the mean is exact however they are cut.
     """
 
-    own_budget: Budget
-
     def __init__(self, task, cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction):
         super().__init__(task)
         self.budget = Budget(cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """fairseq's constructor. fairseq reduces the metrics of all workers on the CLASS, where lambda's controller,
-        which needs them, belongs to one criterion: so each criterion is the only one of a class of its own."""
-        own = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
-        criterion = super(BudgetCriterion, own).build_criterion(cfg, task)
-        own.own_budget = criterion.budget
+        """fairseq's constructor."""
+        criterion = super().build_criterion(cfg, task)
         criterion.budget.cost.keep_in(task)
         return criterion
 
@@ -158,8 +153,17 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         totals = metrics.add_up(logging_outputs)
         metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        cls.own_budget.log(totals)
         cls.log_task_metric(totals)
+
+    def log_budget(self, logging_outputs: Iterable[Dict[str, Any]]) -> None:
+        """Log the budget and the updates of all workers; in training also let lambda's controller make its step.
+
+        The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
+        does not know the criterion that it is called for.
+        """
+        names = ("nsentences", "budget_loss", "cost", *metrics.UPDATE_SUMS)  # what a subclass logs beside may be no sum
+        sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
+        self.budget.log(metrics.add_up(sums))
 
     @classmethod
     def log_task_metric(cls, totals: Dict[str, float]) -> None:
