@@ -98,19 +98,19 @@ class SkipRNNHub(nn.Module):
             start += len(batch)
 
     def encode(self, raw: Any) -> Tensor:
-        """A sequence as the model reads it: [T, D], or words' numbers, int64 [T].
+        """A sequence as the model reads it: [T, D], or token ids, int64 [T].
 
         Args:
             raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
                 words, their numbers too.
 
-        Raises ValueError for what is no such sequence.
+        Raises ValueError if it is not such a sequence.
         """
         expected = "a text or words' numbers [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
         is_encoded = self.reads_words and not isinstance(raw, str)
         try:
             tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
-        except (TypeError, RuntimeError) as error:  # of what is no array
+        except (TypeError, RuntimeError) as error:  # not an array
             raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
         if self.reads_words:
             if tensor.dim() != 1 or (len(tensor) and not _is_integer(tensor)):

@@ -1,4 +1,4 @@
-"""What the plugin mends of fairseq: each with what goes wrong without it, and what would make it unneeded.
+"""Workarounds for fairseq bugs: for each, what goes wrong without it and what would make it unneeded.
 
 All were found in fairseq 0.12.2 and ve-fairseq 0.12.3. Training on GPUs stays as it is, except where it says so.
 """
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply() -> None:
-    """Mend fairseq, which must have been imported; once, however often it is called."""
+    """Put every workaround in place, once however often it is called. fairseq must have been imported."""
     allow_checkpoint_contents()
     import_plugin_once()
     processes.apply()
@@ -78,7 +78,8 @@ def import_plugin_once() -> None:
     """
     from fairseq import utils
 
-    ours = os.path.dirname(os.path.realpath(__file__))
+    ours = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    name = __package__.partition(".")[0]
 
     def wrap(import_user_module):
         def import_unless_ours(args):
@@ -86,7 +87,7 @@ def import_plugin_once() -> None:
             folder = named and os.path.realpath(named)
             if folder == ours:
                 return
-            if named and os.path.basename(os.path.abspath(named)) == __package__:
+            if named and os.path.basename(os.path.abspath(named)) == name:
                 logger.info(f"--user-dir {named}: the plugin that has been imported already runs, {ours}")
                 return
             import_user_module(args)

@@ -164,7 +164,7 @@ class SkipRNNModel(BaseFairseqModel):
         """Read sequences and predict.
 
         Args:
-            x: [B, T, input_size]; or the numbers of words, int64 [B, T].
+            x: [B, T, input_size]; or token ids, int64 [B, T].
             lengths: real steps of each sequence, [B]; None means T.
             seeds: a number per sequence that the model's own random decisions come from, int64 [B]; None draws them
                 from torch's generator. Only ``--update-rule random`` and ``--binarize bernoulli`` make any.

@@ -90,9 +90,9 @@ class SequenceTask(StopsInOrder, FairseqTask):
         return type(self).encode is SequenceTask.encode
 
     def encode(self, raw):
-        """A sequence as a user has it, for a model to read: an array [T, input_size], or words' numbers int64 [T].
+        """A sequence as a user has it, for a model to read: an array [T, input_size], or token ids, int64 [T].
 
-        Raises ValueError for what is no such sequence.
+        Raises ValueError if it is not such a sequence.
         """
         return raw
 
