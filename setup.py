@@ -16,7 +16,7 @@ from setuptools.errors import CompileError
 ROOT = Path(__file__).parent
 VERSION = next(
     line.split('"')[1]
-    for line in (ROOT / "skiprnn_plugin" / "__init__.py").read_text().splitlines()
+    for line in (ROOT / "skiprnn_plugin" / "version.py").read_text().splitlines()
     if line.startswith("__version__")
 )
 PLOT = ["matplotlib>=3.6"]

@@ -1,13 +1,36 @@
 """Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read.
 
-Importing this package registers its tasks, models and criterions with fairseq, at once if fairseq has been imported
-already and as soon as it is otherwise. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need torch
-alone, neither wait for fairseq nor need it to be installed.
+``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need torch alone, and are imported when they are first asked for.
+
+Importing this package registers its tasks, models and criterions with fairseq: at once if fairseq has been imported
+already, otherwise as soon as it is. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need torch alone,
+neither wait for fairseq nor need it to be installed.
 """
 
-from ._fairseq.registration import when_imported
+import importlib
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ._fairseq.registration import when_imported
+from .version import __version__
+
+if TYPE_CHECKING:
+    from .modules import SkipGRU, SkipLSTM
+    from .ops import skip_scan
+
+__all__ = ["SkipGRU", "SkipLSTM", "__version__", "skip_scan"]
+
+_SHOWN = {"SkipGRU": ".modules", "SkipLSTM": ".modules", "skip_scan": ".ops"}  # name -> the room that it comes from
+
+
+def __getattr__(name):
+    if name not in _SHOWN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_SHOWN[name], __name__), name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_SHOWN})
 
 
 def _register():

@@ -4,41 +4,21 @@ import argparse
 import itertools
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Union
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, file_utils, utils
-from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
-from omegaconf import DictConfig
+from fairseq import utils
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from .checkpoints import LoadedModel, find_checkpoint, load_model
+from .predictions import CRITERIONS, Prediction, as_probabilities
 from .reading import first_sentence
-from .tasks.sequence import CRITERIONS, SequenceTask, drop_unknown_options
+
+__all__ = ["LoadedModel", "Prediction", "SkipRNNHub", "from_pretrained", "load_model"]
 
 Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
-
-
-class Prediction(NamedTuple):
-    """What a model makes of a sequence of T steps.
-
-    Attributes:
-        values: probabilities if the task predicts classes or labels, else the model's numbers, float32 [output_size];
-            [T, output_size] if it predicts at every step.
-        label: the likeliest class (at any step), by its name or else its number; None if the task predicts numbers.
-        used: where the model updated its state, bool [T]; of a bidirectional model [2, T], forward and backward, both
-            in the order of the input.
-        seconds: what the model took: for a batch, the time from its encoded sequences to their predictions over how
-            many they are.
-    """
-
-    values: np.ndarray
-    label: Optional[str]
-    used: np.ndarray
-    seconds: float
 
 
 class SkipRNNHub(nn.Module):
@@ -118,19 +98,19 @@ class SkipRNNHub(nn.Module):
             start += len(batch)
 
     def encode(self, raw: Any) -> Tensor:
-        """A sequence as the model reads it: [T, D], or words' numbers, int64 [T].
+        """A sequence as the model reads it: [T, D], or token ids, int64 [T].
 
         Args:
             raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
                 words, their numbers too.
 
-        Raises ValueError for what is no such sequence.
+        Raises ValueError if it is not such a sequence.
         """
         expected = "a text or words' numbers [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
         is_encoded = self.reads_words and not isinstance(raw, str)
         try:
             tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
-        except (TypeError, RuntimeError) as error:  # of what is no array
+        except (TypeError, RuntimeError) as error:  # not an array
             raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
         if self.reads_words:
             if tensor.dim() != 1 or (len(tensor) and not _is_integer(tensor)):
@@ -151,8 +131,8 @@ class SkipRNNHub(nn.Module):
         """As :meth:`encode`; a ValueError names the argument and the sequence."""
         if isinstance(arrays, str) or getattr(arrays, "ndim", 1) == 0:
             raise ValueError(f"arrays: expected a list of sequences, got one {type(arrays).__name__}")
-        as_they_are = not self.reads_words and type(self.task).encode is SequenceTask.encode
-        if as_they_are and isinstance(arrays, (Tensor, np.ndarray)) and arrays.ndim != 3:
+        takes_arrays = not self.reads_words and getattr(self.task, "takes_arrays", False)
+        if takes_arrays and isinstance(arrays, (Tensor, np.ndarray)) and arrays.ndim != 3:
             width = self.task.input_size
             raise ValueError(
                 f"arrays: expected a list of arrays [T, {width}] or one [N, T, {width}], got shape "
@@ -173,14 +153,10 @@ class SkipRNNHub(nn.Module):
                 # so that models which draw make the same draws each time, however batches are cut
                 torch.arange(start, start + len(batch), device=self.device),
             )
-        values = output.prediction.float()
-        if self.task.predicts == "classes":
-            values = values.softmax(-1)
-        elif self.task.predicts == "labels":
-            values = values.sigmoid()
-        values = values.cpu().numpy()
+        values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
         directions = getattr(self.model, "num_directions", 1)
-        updates = output.updates.unflatten(1, (directions, output.updates.shape[1] // directions)) > 0
+        updates = output.updates.flatten(1)  # a model of the user's may have [B, T]
+        updates = updates.unflatten(1, (directions, updates.shape[1] // directions)) > 0
         lengths = (output.steps // directions).tolist()
         used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
         seconds = (time.perf_counter() - began) / len(batch)
@@ -216,57 +192,5 @@ def from_pretrained(
     """
     if user_dir is not None:
         utils.import_user_module(argparse.Namespace(user_dir=str(user_dir)))
-    loaded = load_model(_find_checkpoint(path, checkpoint_file), overrides or None)
+    loaded = load_model(find_checkpoint(path, checkpoint_file), overrides or None)
     return SkipRNNHub(loaded.model, loaded.cfg, loaded.task)
-
-
-def _find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str]) -> Path:
-    if "://" in str(path):
-        path = file_utils.load_archive_file(str(path))
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder")
-    if not path.is_dir():
-        return path
-    names = [checkpoint_file] if checkpoint_file is not None else ["checkpoint_best.pt", "checkpoint_last.pt"]
-    for name in names:
-        if (path / name).exists():
-            return path / name
-    raise FileNotFoundError(f"{path}: holds no {' or '.join(names)}")
-
-
-class LoadedModel(NamedTuple):
-    """What a checkpoint holds: the model, its configuration and task, and the updates it was trained for."""
-
-    model: nn.Module
-    cfg: Any
-    task: Any
-    num_updates: int
-
-
-def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> LoadedModel:
-    """Load a checkpoint; ValueError, in one line that names ``path``, if that can't be done."""
-    try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path), arg_overrides=overrides)
-        unknown = _unknown_parts(state["cfg"])
-        if not unknown:
-            state["cfg"].task = drop_unknown_options("task", state["cfg"].task, TASK_DATACLASS_REGISTRY)
-            num_updates = state["optimizer_history"][-1]["num_updates"]
-            models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
-    except Exception as error:  # a file can be broken, or be something else, in any way
-        raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
-    if unknown:
-        raise ValueError(f"{path}: unknown {unknown}; --user-dir (user_dir) names the folder of the plugin that has it")
-    stored = {name for part in cfg.values() if isinstance(part, DictConfig) for name in part}
-    for name in set(overrides or ()) - stored:
-        raise ValueError(f"{name}: none of the checkpoint's options, which can be overridden")
-    return LoadedModel(models[0], cfg, task, num_updates)
-
-
-def _unknown_parts(cfg) -> str:
-    known = {
-        "task": TASK_REGISTRY,
-        "model": {*MODEL_REGISTRY, *ARCH_MODEL_REGISTRY},
-        "criterion": CRITERION_REGISTRY,
-    }
-    return ", ".join(f"{part} {cfg[part]['_name']!r}" for part in known if cfg[part]["_name"] not in known[part])

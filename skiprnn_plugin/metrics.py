@@ -11,9 +11,11 @@ from torch import Tensor
 
 from .average_precision import ScoredPoints, mean_average_precision, pool
 
+UPDATE_SUMS = ("updates", "updates_squared", "steps", "flops", "increments", "increment", "increment_squared")
+
 
 def update_sums(count: Tensor, steps: Tensor, flops: Tensor, increment: Optional[Tensor]) -> Dict[str, Any]:
-    """The sums over a batch that :func:`log_updates` needs.
+    """Sums over a batch that :func:`log_updates` needs, by the names ``UPDATE_SUMS``.
 
     Args:
         count: updates of each sequence, [B].

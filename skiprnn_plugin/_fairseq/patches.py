@@ -1,4 +1,4 @@
-"""What the plugin mends of fairseq: each with what goes wrong without it, and what would make it unneeded.
+"""Workarounds for fairseq bugs: for each, what goes wrong without it and what would make it unneeded.
 
 All were found in fairseq 0.12.2 and ve-fairseq 0.12.3. Training on GPUs stays as it is, except where it says so.
 """
@@ -21,11 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 def apply() -> None:
-    """Mend fairseq, which must have been imported; once, however often it is called."""
+    """Put every workaround in place, once however often it is called. fairseq must have been imported."""
     allow_checkpoint_contents()
     import_plugin_once()
     processes.apply()
     validate_as_the_trainer()
+    reduce_metrics_with_the_criterion()
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
@@ -77,7 +78,8 @@ def import_plugin_once() -> None:
     """
     from fairseq import utils
 
-    ours = os.path.dirname(os.path.realpath(__file__))
+    ours = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    name = __package__.partition(".")[0]
 
     def wrap(import_user_module):
         def import_unless_ours(args):
@@ -85,7 +87,7 @@ def import_plugin_once() -> None:
             folder = named and os.path.realpath(named)
             if folder == ours:
                 return
-            if named and os.path.basename(os.path.abspath(named)) == __package__:
+            if named and os.path.basename(os.path.abspath(named)) == name:
                 logger.info(f"--user-dir {named}: the plugin that has been imported already runs, {ours}")
                 return
             import_user_module(args)
@@ -115,14 +117,28 @@ def validate_as_the_trainer() -> None:
 
         return prepare_and_validate
 
-    def wrap_reduce(reduce_metrics):
-        def reduce_what_was_logged(self, logging_outputs, criterion):
-            return reduce_metrics(self, [output for output in logging_outputs if output], criterion)
-
-        return reduce_what_was_logged
-
     replace(FairseqTask, "valid_step", wrap)
-    replace(FairseqTask, "reduce_metrics", wrap_reduce)
+
+
+def reduce_metrics_with_the_criterion() -> None:
+    """A criterion's ``log_budget`` gets what was logged, after the classmethod ``reduce_metrics`` of its class.
+
+    Without it a criterion never learns what all processes logged, as fairseq tells its class alone: lambda's controller
+    could not adjust lambda. And a process that had no batch to validate has logged nothing, which criterions do not
+    expect. Needed until fairseq calls a method of the criterion, and leaves out empty outputs.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(reduce_metrics):
+        def reduce_for_class_and_criterion(self, logging_outputs, criterion):
+            logging_outputs = [output for output in logging_outputs if output]
+            reduce_metrics(self, logging_outputs, criterion)
+            if hasattr(criterion, "log_budget"):
+                criterion.log_budget(logging_outputs)
+
+        return reduce_for_class_and_criterion
+
+    replace(FairseqTask, "reduce_metrics", wrap)
 
 
 def bfloat16_without_tpu() -> None:

@@ -1,4 +1,4 @@
-"""What the plugin mends of fairseq's processes: how they start on CPUs, find each other, share what they have, end."""
+"""Workarounds for bugs of fairseq's processes: how they start on CPUs, find each other, share data and end."""
 
 import atexit
 import contextlib

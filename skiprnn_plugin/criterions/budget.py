@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -114,19 +114,14 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     over all workers and accumulated batches, so the mean is exact however the sequences are split into batches.
     """
 
-    class_budget: Budget  # of the only criterion of the class
-
     def __init__(self, task, cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction):
         super().__init__(task)
         self.budget = Budget(cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """fairseq's constructor. fairseq reduces the metrics of all workers by a classmethod, but lambda's controller,
-        which needs them, belongs to one criterion. So every criterion gets a new class, which refers to its budget."""
-        single_class = type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "__module__": cls.__module__})
-        criterion = super(BudgetCriterion, single_class).build_criterion(cfg, task)
-        single_class.class_budget = criterion.budget
+        """fairseq's constructor."""
+        criterion = super().build_criterion(cfg, task)
         criterion.budget.cost.keep_in(task)
         return criterion
 
@@ -138,7 +133,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         """The summed loss, the number of sequences and the sums that ``reduce_metrics`` needs."""
         net_output = model(**sample["net_input"])
         task_loss, logged = self.task_loss(model, net_output, sample)
-        count = net_output.updates.sum(1)
+        count = net_output.updates.flatten(1).sum(1)  # over steps and directions
         budget_loss = self.budget(count)
         loss = task_loss + budget_loss
         if reduce:
@@ -161,8 +156,17 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         totals = metrics.add_up(logging_outputs)
         metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        cls.class_budget.log(totals)
         cls.log_task_metric(totals)
+
+    def log_budget(self, logging_outputs: Iterable[Dict[str, Any]]) -> None:
+        """Log the budget and the updates of all workers; in training also let lambda's controller make its step.
+
+        The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
+        does not know the criterion that it is called for.
+        """
+        names = ("nsentences", "budget_loss", "cost", *metrics.UPDATE_SUMS)  # what a subclass logs beside may be no sum
+        sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
+        self.budget.log(metrics.add_up(sums))
 
     @classmethod
     def log_task_metric(cls, totals: Dict[str, float]) -> None:

@@ -1,6 +1,7 @@
 """Any fairseq criterion + budget, for models that contain Skip RNN modules."""
 
 import argparse
+import functools
 import json
 import sys
 from argparse import Namespace
@@ -49,7 +50,6 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     """
 
     base_class: Type[FairseqCriterion]
-    class_budget: Budget  # of the only criterion of the class
 
     def __init__(self, task, base: FairseqCriterion, budget: Budget):
         super().__init__(task)
@@ -68,14 +68,12 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def build_criterion(cls, cfg, task):
-        """fairseq's constructor; every criterion gets a new class, for the reason given in :class:`BudgetCriterion`."""
+        """fairseq's constructor."""
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
         budget = Budget(*(getattr(cfg, name) for name in options))
         budget.cost.keep_in(task)
-        names = {"__doc__": cls.__doc__, "__module__": cls.__module__}
-        names.update(base_class=type(base), class_budget=budget)
-        return type(f"{type(base).__name__}WithBudget", (cls,), names)(task, base, budget)
+        return class_with_budget(cls, type(base))(task, base, budget)
 
     def forward(self, model, sample, reduce=True):
         """What the base criterion returns, with the budget added to the loss and further sums to the logging output."""
@@ -105,17 +103,32 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        theirs, ours = [], []
-        for output in logging_outputs:  # separated, as some criterions log every name that they find
-            theirs.append({name: value for name, value in output.items() if not name.startswith(PREFIX)})
-            ours.append({name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)})
-        cls.base_class.reduce_metrics(theirs)
-        totals = metrics.add_up(ours)
+        cls.base_class.reduce_metrics(  # some criterions log every name that they find
+            [
+                {name: value for name, value in output.items() if not name.startswith(PREFIX)}
+                for output in logging_outputs
+            ]
+        )
+
+    def log_budget(self, logging_outputs) -> None:
+        """As :meth:`BudgetCriterion.log_budget`, and the loss that the budget is added to."""
+        totals = metrics.add_up(
+            {name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)}
+            for output in logging_outputs
+        )
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        cls.class_budget.log(totals)
+        self.budget.log(totals)
 
     def logging_outputs_can_be_summed(self) -> bool:
         return self.base.logging_outputs_can_be_summed()
+
+
+@functools.cache
+def class_with_budget(cls: Type[WithBudgetCriterion], base_class: Type[FairseqCriterion]) -> Type[WithBudgetCriterion]:
+    """The class of the criterions with one kind of base criterion: fairseq reduces metrics on the class, and compares
+    its name with that in a checkpoint when a run is resumed."""
+    attributes = {"base_class": base_class, "__doc__": cls.__doc__, "__module__": cls.__module__}
+    return type(f"{base_class.__name__}WithBudget", (cls,), attributes)
 
 
 def per_sequence(values: Tensor, sequences: int) -> Tensor:

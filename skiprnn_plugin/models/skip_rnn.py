@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..arguments import as_option_errors, check_choice
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..ops import uniform
+from ..predictions import CRITERIONS
 
 
 @dataclass
@@ -65,9 +66,9 @@ class SkipRNNOutput(NamedTuple):
     Attributes:
         prediction: [B, output_size]; [B, T, output_size] where the task has one for every step (of padding too, where
             it means nothing).
-        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, T]; of a bidirectional model one
-            direction after the other, [B, 2 T].
-        steps: real steps of each sequence, [B]; of a bidirectional model those of both directions.
+        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, directions, T]: one direction, or of
+            a bidirectional model forward and backward, both in the order of the input.
+        steps: real steps of each sequence, [B]; of a bidirectional model twice as many, as both directions read them.
         flops_per_update: multiply-accumulates of one update, by the paper's count, with those of the task's encoder.
         increment: the update probability that each gate set last, [B] or [2, B]; None without a learned gate.
     """
@@ -153,7 +154,7 @@ class SkipRNNModel(BaseFairseqModel):
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
         """As :func:`skiprnn_plugin.hub.from_pretrained`; ``data_name_or_path`` other than "." replaces ``--data``."""
-        from ..hub import from_pretrained  # which needs the tasks, and they come after the models
+        from ..hub import from_pretrained  # not above: the hub's import of fairseq may be what imports this module
 
         if data_name_or_path != ".":
             kwargs["data"] = data_name_or_path
@@ -163,7 +164,7 @@ class SkipRNNModel(BaseFairseqModel):
         """Read sequences and predict.
 
         Args:
-            x: [B, T, input_size]; or the numbers of words, int64 [B, T].
+            x: [B, T, input_size]; or token ids, int64 [B, T].
             lengths: real steps of each sequence, [B]; None means T.
             seeds: a number per sequence that the model's own random decisions come from, int64 [B]; None draws them
                 from torch's generator. Only ``--update-rule random`` and ``--binarize bernoulli`` make any.
@@ -180,12 +181,10 @@ class SkipRNNModel(BaseFairseqModel):
         output, state, updates = self.rnn(
             x, lengths=lengths, schedule=schedule, noise=noise, last_only=not self.per_step
         )
-        if self.num_directions == 2:
-            updates = updates.transpose(0, 1).flatten(1)
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
             self.head(self.dropout(output)),
-            updates,
+            updates.unsqueeze(1) if self.num_directions == 1 else updates.transpose(0, 1),
             self.num_directions * lengths.to(torch.int64),
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
@@ -203,8 +202,6 @@ class SkipRNNModel(BaseFairseqModel):
         """Class probabilities, in float32. Raises ValueError where the task does not predict classes."""
         predicts = getattr(self, "predicts", None)
         if predicts in ("labels", "numbers"):
-            from ..tasks.sequence import CRITERIONS  # after the models, as above
-
             raise ValueError(
                 f"--criterion: the task predicts {predicts}, expected {CRITERIONS[predicts]}, got one that asks for "
                 "probabilities of classes"

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterator, List, Optional
 import numpy as np
 from fairseq.data import Dictionary
 
-from .. import __version__
 from ..reading import show_progress
+from ..version import __version__
 from .aclimdb import LABELS, Review, read_aclimdb
 from .binarize import build_dictionary, write_items
 from .tokenize_text import MODEL, RECORD, Tokenizer, sentencepiece_tokenizer, tokenize_words, train_sentencepiece

@@ -152,12 +152,12 @@ def predict(loaded: Loaded, sample):
     with torch.no_grad():
         output = loaded.model(**sample["net_input"])
     size, steps = sample["net_input"]["x"].shape[:2]
-    if output.updates.shape[1] % steps:
+    if output.updates.shape[-1] % steps:
         raise UserError(
             f"{loaded.path}: expected a model that decides at each of {steps} steps, it decides at "
-            f"{output.updates.shape[1]}"
+            f"{output.updates.shape[-1]}"
         )
-    return output, (output.updates.view(size, -1, steps) > 0).cpu().numpy()
+    return output, (output.updates.reshape(size, -1, steps) > 0).cpu().numpy()
 
 
 def evaluate(loaded: Loaded) -> Run:

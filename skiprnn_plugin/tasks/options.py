@@ -24,7 +24,7 @@ LEAST = {
 def check_training_options(cfg: DictConfig) -> None:
     """Raise ValueError, with the option's name on the command line, for the first that can't be meant.
 
-    ``cfg`` is the whole configuration of a run; of what it lacks nothing is said.
+    ``cfg`` is the whole configuration of a run; options that it lacks are not checked.
     """
     for section in SECTIONS:
         for name, values in _options(cfg.get(section)):
@@ -73,7 +73,7 @@ def _check_splits(dataset) -> None:
 
 
 def _check_restore_file(checkpoint) -> None:
-    """fairseq starts anew if it is not there."""
+    """Without this check fairseq would start a new run if the file does not exist."""
     path = checkpoint.get("restore_file")
     local = path not in (None, "checkpoint_last.pt") and "://" not in path and not checkpoint.get("checkpoint_suffix")
     if local and not os.path.isfile(path):

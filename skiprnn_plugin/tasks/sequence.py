@@ -2,7 +2,7 @@
 
 import logging
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Optional, Sequence
 
 from fairseq import utils
@@ -10,24 +10,19 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
-from omegaconf import II, OmegaConf
+from omegaconf import II
 from torch import nn
 
-from .. import metrics
+from .. import checkpoints, metrics  # whole, as each may be importing fairseq and so this module
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import as_option_errors
 from ..modules.skip_rnn import SkipRNNBase
+from ..predictions import CRITERIONS
 from .options import check_training_options
 from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
-
-CRITERIONS = {  # by what a task predicts
-    "classes": "cross_entropy_with_budget",
-    "labels": "binary_cross_entropy_with_budget",
-    "numbers": "mse_with_budget",
-}
 
 
 @dataclass
@@ -89,10 +84,15 @@ class SequenceTask(StopsInOrder, FairseqTask):
         dataset = self.cfg._get_root().get("dataset") or {}
         return split == dataset.get("train_subset", "train")
 
-    def encode(self, raw):
-        """A sequence as a user has it, for a model to read: an array [T, input_size], or words' numbers int64 [T].
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether a sequence as a user has it is an array [T, input_size], with nothing for :meth:`encode` to do."""
+        return type(self).encode is SequenceTask.encode
 
-        Raises ValueError for what is no such sequence.
+    def encode(self, raw):
+        """A sequence as a user has it, for a model to read: an array [T, input_size], or token ids, int64 [T].
+
+        Raises ValueError if it is not such a sequence.
         """
         return raw
 
@@ -131,7 +131,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
         """Raises ValueError if a named engine can't train the model; a trained one it may well run."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
-            cfg = drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
+            cfg = checkpoints.drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
         model = super().build_model(cfg, from_checkpoint)
         if not from_checkpoint:
             with as_option_errors({"engine"}):
@@ -144,7 +144,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
         """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
-            cfg = drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
+            cfg = checkpoints.drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
         fitting = CRITERIONS.get(self.predicts)
         if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
             raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
@@ -176,18 +176,6 @@ class SequenceTask(StopsInOrder, FairseqTask):
             # At the end of one it can end at once, if what it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
                 cfg.optimization.stop_min_lr = math.inf
-
-
-def drop_unknown_options(part: str, cfg, dataclasses):
-    """A stored configuration without the options that this version does not have, and a warning for each."""
-    if dataclasses.get(cfg.get("_name")) is None:
-        return cfg
-    known = {each.name for each in fields(dataclasses[cfg._name])}
-    for name in sorted(set(cfg) - known):
-        logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
-    parent, cfg = cfg._get_parent(), OmegaConf.masked_copy(cfg, [name for name in cfg if name in known])
-    cfg._set_parent(parent)  # which options like ${common.seed} are looked up in
-    return cfg
 
 
 def check_positive(options: dict) -> None:

@@ -1,4 +1,4 @@
-"""How training ends before its time, so that the same command goes on as if it had not: by a signal, or by patience."""
+"""How training ends before its time, so that the same command resumes as if it had not: by a signal, or by patience."""
 
 import logging
 import os
@@ -182,8 +182,8 @@ class StopsInOrder:
 class _CollaterInWorker:
     """A collate function that makes the worker process which calls it leave signals to the training process.
 
-    A signal to the whole process group (Ctrl-C) would else end the workers, and the training with an error. They end
-    with it, which may take a SIGTERM from it.
+    A signal to the whole process group (Ctrl-C) would otherwise end the workers, and the training with an
+    error. They end with it, which may take a SIGTERM from it.
     """
 
     def __init__(self, collate):

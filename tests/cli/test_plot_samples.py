@@ -100,7 +100,7 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, figures, name):
     (figure,) = figures
     assert len(figure.axes) == 3
     for panel, x, u, target, y in zip(
-        figure.axes, sample["net_input"]["x"], output.updates, sample["target"], output.prediction
+        figure.axes, sample["net_input"]["x"], output.updates[:, 0], sample["target"], output.prediction
     ):
         assert [step for step, _ in points(panel, "used")] == (u.nonzero()[:, 0] + 1).tolist()
         assert [step for step, _ in points(panel, "skipped")] == ((1 - u).nonzero()[:, 0] + 1).tolist()
@@ -118,7 +118,7 @@ def test_shows_the_waves_of_the_other_task(prints, tiny_frequency, tmp_path, fig
     sample, output = run_model(checkpoint)
     (figure,) = figures
     for panel, x, u, target, y in zip(
-        figure.axes, sample["net_input"]["x"], output.updates, sample["target"], output.prediction
+        figure.axes, sample["net_input"]["x"], output.updates[:, 0], sample["target"], output.prediction
     ):
         used = [(k / 2, x[k, 0].item()) for k in range(24) if u[k]]  # 24 steps of 0.5 ms
         assert points(panel, "used") == used

@@ -41,7 +41,7 @@ def test_shows_the_models_own_updates(prints, tmp_path, figures):
     sample, output = run_model(tmp_path / "run/checkpoint_last.pt", SIZES["valid"])
     arrays = [array for _, split, _, array in sequences() if split == "valid"]
     for panel, index in zip(figures[0].axes, (0, 3, 6)):
-        used = output.updates[index, : len(arrays[index])].nonzero()[:, 0].tolist()
+        used = output.updates[index, 0, : len(arrays[index])].nonzero()[:, 0].tolist()
         (marks,) = panel.collections
         assert marks.get_positions() == used
         assert panel.get_xlim()[0] < 0  # or the axis would hide the first step's mark

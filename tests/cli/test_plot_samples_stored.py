@@ -73,7 +73,7 @@ def test_shows_the_models_own_updates(prints, digits, tmp_path, figures, name):
     assert width == 900 and 250 < height < 400
     sample, output = run_model(digits[name] / "checkpoint_last.pt")
     panels = figures[0].axes[:3]
-    for panel, u, target, y in zip(panels, output.updates, sample["target"], output.prediction):
+    for panel, u, target, y in zip(panels, output.updates[:, 0], sample["target"], output.prediction):
         (image,) = panel.images
         red = image.get_array()[..., 0] > image.get_array()[..., 2]
         assert red.sum() == 28 * u.sum()
@@ -173,7 +173,7 @@ def test_shows_the_words_that_the_model_used(prints, texts, tmp_path, figures):
         item = data[index]
         with torch.no_grad():
             output = models[0].eval()(**data.collater([item])["net_input"])
-        used = output.updates[0].bool().tolist()
+        used = output.updates[0, 0].bool().tolist()
         words = [(task.source_dictionary[n], u) for n, u in zip(item["x"].tolist(), used) if n != 1]
         shown = [(word, kind == "used") for kind, text in spans if kind != "pad" for word in text.split()]
         assert shown == words

@@ -16,7 +16,7 @@ def count(checkpoint):
     task.load_dataset("valid")
     data = task.dataset("valid")
     with torch.no_grad():
-        updates = models[0].eval()(**data.collater([data[i] for i in range(len(data))])["net_input"]).updates
+        updates = models[0].eval()(**data.collater([data[i] for i in range(len(data))])["net_input"]).updates[:, 0]
     counts = {}
     for sequence in updates.int().tolist():
         used = [step for step, update in enumerate(sequence) if update]

@@ -76,6 +76,7 @@ def log_values(criterion, logs):
     with metrics.aggregate(new_root=True) as aggregator:
         for group in logs:
             criterion.reduce_metrics(group)
+            criterion.log_budget(group)
     return aggregator.get_smoothed_values()
 
 

@@ -60,13 +60,13 @@ def test_architecture(arch):
     assert type(model.rnn).__name__.lower() == f"skip{cell}"
     assert (model.rnn.update_weight is not None) == (rule == "learned")
     output = model(torch.randn(5, 9, 3))
-    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 9)
+    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 1, 9)
     assert output.steps.tolist() == [9] * 5
     assert output.flops_per_update == {"lstm": 4, "gru": 3}[cell] * 6 * (3 + 6 + 6 + 6)
     if rule == "full":
         assert (output.updates == 1).all()
     elif rule == "learned":
-        assert (output.updates[:, 0] == 1).all()
+        assert (output.updates[:, :, 0] == 1).all()
     (output.prediction.sum() + output.updates.sum()).backward()
     assert {name for name, p in model.named_parameters() if p.grad is None} == set()
 
@@ -77,12 +77,12 @@ def test_bidirectional(arch):
     model = build(arch, hidden_size=6, bidirectional=True, update_bias=-1.0, skip_prob=0.4)
     x, lengths, seeds = torch.randn(5, 9, 3), torch.tensor([9, 4, 0, 1, 9]), torch.arange(5)
     output = model(x, lengths, seeds)
-    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 18)
+    assert output.prediction.shape == (5, 2) and output.updates.shape == (5, 2, 9)
     assert output.steps.tolist() == [18, 8, 0, 2, 18]
     assert output.flops_per_update == {"lstm": 4, "gru": 3}[ARCHITECTURES[arch][0]] * 6 * (3 + 6)
     alone = model(x[1:2, :4], seeds=seeds[1:2])
     torch.testing.assert_close(alone.prediction, output.prediction[1:2])
-    assert torch.equal(alone.updates.view(2, 4), output.updates[1].view(2, 9)[:, :4])
+    assert torch.equal(alone.updates[0], output.updates[1, :, :4])
     (output.prediction.sum() + output.updates.sum()).backward()
     assert {name for name, p in model.named_parameters() if p.grad is None} == set()
 
@@ -101,7 +101,7 @@ def test_gate_layers():
 @pytest.mark.parametrize("binarize", ["round", "bernoulli"])
 def test_every_way_to_decide_goes_with_every_architecture(arch, binarize):
     output = build(arch, binarize=binarize, hidden_size=4)(torch.randn(2, 5, 3), seeds=torch.arange(2))
-    assert output.prediction.isfinite().all() and output.updates.shape == (2, 5)
+    assert output.prediction.isfinite().all() and output.updates.shape == (2, 1, 5)
 
 
 def test_options_reach_the_module():
@@ -131,7 +131,7 @@ def test_random_baseline_skips_with_its_probability_the_first_step_not_excepted(
     model = build("random_skip_gru", skip_prob=0.3, hidden_size=2)
     updates = model(torch.zeros(400, 50, 3), seeds=torch.arange(400)).updates
     assert abs(float(updates.mean()) - 0.7) < 0.02
-    assert abs(float(updates[:, 0].mean()) - 0.7) < 0.08
+    assert abs(float(updates[:, :, 0].mean()) - 0.7) < 0.08
 
 
 @pytest.mark.parametrize("options", [{"arch": "random_skip_lstm"}, {"binarize": "bernoulli"}], ids=str)
@@ -189,7 +189,7 @@ def test_zoneout_and_recurrent_dropout_on_the_command_line(tmp_path):
 
 def test_lengths_reach_the_updates():
     output = build("full_lstm", hidden_size=4)(torch.randn(3, 6, 3), lengths=torch.tensor([2, 6, 0]))
-    assert output.updates.sum(1).tolist() == [2, 6, 0] and output.steps.tolist() == [2, 6, 0]
+    assert output.updates.sum((1, 2)).tolist() == [2, 6, 0] and output.steps.tolist() == [2, 6, 0]
 
 
 def test_dropout_before_the_head_in_training_alone():

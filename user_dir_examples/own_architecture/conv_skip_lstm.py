@@ -43,6 +43,6 @@ class ConvSkipLSTM(BaseFairseqModel):
         x = self.conv(x).relu().transpose(1, 2)
         steps = (lengths - 1) // stride + 1
         last, state, updates = self.rnn(x, lengths=steps, last_only=True)
-        return SkipRNNOutput(self.head(last), updates, steps, self.rnn.flops_per_update, state.p)
+        return SkipRNNOutput(self.head(last), updates.unsqueeze(1), steps, self.rnn.flops_per_update, state.p)
 
     get_normalized_probs = SkipRNNModel.get_normalized_probs

@@ -28,8 +28,8 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
 
     ``options`` are for the record, with the version and the dtype. Raises UserError.
     """
-    from ... import __version__
     from ...prepare.write_features import RECORD, write_features
+    from ...version import __version__
 
     options = {"version": __version__, "dtype": args.dtype, **options}
     with new_folder(args.dest, args.overwrite, RECORD, resume=True) as folder:

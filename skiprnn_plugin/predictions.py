@@ -1,0 +1,42 @@
+"""What a task predicts, the criterion that trains it, and what a model predicts for a sequence. Needs no fairseq."""
+
+from typing import NamedTuple, Optional
+
+import numpy as np
+from torch import Tensor
+
+# The criterion for what a task predicts: one class of several, any number of labels, or numbers
+CRITERIONS = {
+    "classes": "cross_entropy_with_budget",
+    "labels": "binary_cross_entropy_with_budget",
+    "numbers": "mse_with_budget",
+}
+
+
+class Prediction(NamedTuple):
+    """What a model predicts for a sequence of T steps.
+
+    Attributes:
+        values: probabilities if the task predicts classes or labels, otherwise the model's numbers, float32
+            [output_size]; [T, output_size] if it predicts at every step.
+        label: the likeliest class (at any step), by its name, or by its number if it has none; None if the task
+            predicts numbers.
+        used: where the model updated its state, bool [T]; of a bidirectional model [2, T], forward and backward, both
+            in the order of the input.
+        seconds: the time that the model took: for a batch, the time from its encoded sequences to their predictions
+            divided by the number of sequences.
+    """
+
+    values: np.ndarray
+    label: Optional[str]
+    used: np.ndarray
+    seconds: float
+
+
+def as_probabilities(outputs: Tensor, predicts: str) -> Tensor:
+    """A model's outputs [..., output_size] as probabilities of classes or labels; numbers stay as they are."""
+    if predicts == "classes":
+        return outputs.softmax(-1)
+    if predicts == "labels":
+        return outputs.sigmoid()
+    return outputs
