@@ -122,15 +122,10 @@ def _check_metric(runs: Sequence[Run], name: str) -> None:
 
 
 def _find_solved(options: Mapping[str, Any], metric: str) -> Optional[float]:
-    if (options["task"], metric) == ("adding", "mse"):
-        from ..tasks.adding import solved_mse
+    from fairseq.tasks import TASK_REGISTRY
 
-        return solved_mse(options["min_value"], options["max_value"])
-    if (options["task"], metric) == ("frequency_discrimination", "accuracy"):
-        from ..tasks.frequency_discrimination import SOLVED_ACCURACY
-
-        return SOLVED_ACCURACY
-    return None
+    task = TASK_REGISTRY.get(options["task"])  # a user's own task may not be loaded; fairseq's have no such value
+    return task.solved_at(options).get(metric) if hasattr(task, "solved_at") else None
 
 
 def _find_paper(

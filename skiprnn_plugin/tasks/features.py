@@ -73,7 +73,8 @@ class FeatureTask(SequenceTask):
         self.encoder_flops = cfg.encoder_flops
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
-        self.folder = Path(cfg.data_dir)
+        self.folder = self.video_folder = Path(cfg.data_dir)
+        self.head_steps = cfg.sequence_length if cfg.crop == "head" else None
         if cfg.data_dir == "" or not any((self.folder / name).is_file() for name in (MANIFEST, CLASSES)):
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "
@@ -126,6 +127,9 @@ class FeatureTask(SequenceTask):
         if array.ndim != 2 or array.shape[1] != self.input_size or array.dtype.kind not in "iuf":
             raise ValueError(f"expected numbers [T, {self.input_size}], got {array.dtype} {array.shape}")
         return self.frames(array)
+
+    def kept_steps(self, raw, encoded_steps):
+        return self.frames.fit.kept(len(raw))
 
     def state_dict(self):
         """fairseq keeps it in checkpoints."""

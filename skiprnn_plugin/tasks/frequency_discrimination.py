@@ -8,6 +8,7 @@ from fairseq.tasks import register_task
 
 from ..criterions.budget import BudgetCriterion
 from ..data.frequency import TARGET_PERIODS, FrequencyDataset
+from .presentation import Drawing
 from .synthetic import SyntheticTask, SyntheticTaskConfig
 
 SOLVED_ACCURACY = 0.99
@@ -47,6 +48,21 @@ class FrequencyDiscriminationTask(SyntheticTask):
             raise ValueError(f"--min-period: expected 0 to {low} ms, got {cfg.min_period}")
         if not high < cfg.max_period < math.inf:
             raise ValueError(f"--max-period: expected ms above {high}, got {cfg.max_period}")
+
+    @property
+    def drawing(self) -> Drawing:
+        return Drawing(
+            "points",
+            spread=False,
+            time_label="time (ms)",
+            first_time=0,
+            time_step=self.cfg.sampling_period,
+            value_label="amplitude",
+        )
+
+    @classmethod
+    def solved_at(cls, options):
+        return {"accuracy": SOLVED_ACCURACY}
 
     def make_dataset(self, size, key, fixed):
         cfg = self.cfg

@@ -123,7 +123,10 @@ class ImdbSentimentTask(SequenceTask):
         if not isinstance(raw, str):
             raise ValueError(f"expected a text (str), got {type(raw).__name__}")
         words = np.array([self.source_dictionary.index(word) for word in self.tokenize(raw)], dtype=np.int64)
-        return self.fit(words)
+        return self.fit_token_ids(words)
+
+    def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
+        return self.fit(token_ids)
 
     @cached_property
     def tokenize(self) -> Tokenizer:

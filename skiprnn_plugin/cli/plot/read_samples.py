@@ -15,7 +15,7 @@ class Read(NamedTuple):
         used: True where the model updated its state (in either direction), bool [N, T].
         lengths: real steps of each sequence, [N].
         target: [N].
-        prediction: [N, output_size].
+        prediction: [N, output_size], or [N, T, output_size].
     """
 
     x: np.ndarray
@@ -36,3 +36,11 @@ def read_samples(loaded: Loaded, indices: Sequence[int]) -> Read:
         sample["target"].numpy(),
         output.prediction.cpu().numpy(),
     )
+
+
+def describe_sample(task, read: Read, index: int) -> str:
+    """A sequence's target and prediction in the task's words; steps of padding do not count."""
+    target, prediction = read.target[index], read.prediction[index]
+    if task.per_step:
+        target, prediction = target[: read.lengths[index]], prediction[: read.lengths[index]]
+    return task.describe_outcome(target, prediction)

@@ -16,8 +16,6 @@ from ...arguments import UserError
 from ...hub import SkipRNNHub
 from ...prepare.video import SUFFIXES
 from ...reading import first_sentence
-from ...tasks.features import FeatureTask
-from ...tasks.imdb_sentiment import ImdbSentimentTask
 from .videos import VideoReader, is_video
 
 STANDARD_INPUT = "-"
@@ -41,7 +39,7 @@ class Input(NamedTuple):
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
-    if isinstance(hub.task, FeatureTask):
+    if hub.task.video_folder is not None:
         suffixes += SUFFIXES
     if not hub.reads_words and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
@@ -119,13 +117,12 @@ def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Inp
             encoded = _encode_sequence(hub, part)
         except ValueError as error:
             raise UserError(f"{part_name}: {error}") from error
-        if isinstance(hub.task, ImdbSentimentTask):
-            encoded = torch.from_numpy(hub.task.fit(encoded.numpy()))  # as its encode does it with texts
+        if hub.reads_words:
+            encoded = torch.from_numpy(hub.task.fit_token_ids(encoded.numpy()))
         steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
         if len(steps):
             raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
-        is_features = isinstance(hub.task, FeatureTask)
-        yield Input(part_name, encoded, hub.task.frames.fit.kept(len(part)) if is_features else range(len(encoded)))
+        yield Input(part_name, encoded, hub.task.kept_steps(part, len(encoded)))
 
 
 def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:

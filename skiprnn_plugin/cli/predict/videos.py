@@ -86,7 +86,7 @@ def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
             "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
         )
     try:
-        made = read_encoding(hub.task.folder)
+        made = read_encoding(hub.task.video_folder)
         if hub.task.input_size != FrameEncoder.width:
             raise ValueError(
                 f"videos have {FrameEncoder.width:,} features in a frame, the model reads {hub.task.input_size:,}"
@@ -95,8 +95,7 @@ def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
     except (ImportError, ValueError) as error:
         raise UserError(str(error)) from error
     _check_weights(made.encoder, encoder.description)
-    fit = hub.task.frames.fit
-    return VideoReader(encoder, made.frame_rate, made.dtype, fit.length if fit.crop == "head" else None)
+    return VideoReader(encoder, made.frame_rate, made.dtype, hub.task.head_steps)
 
 
 def _check_weights(made: Dict[str, Any], given: Dict[str, Any]) -> None:
