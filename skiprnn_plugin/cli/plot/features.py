@@ -1,4 +1,4 @@
-"""Samples of sequences of features, perhaps thousands of steps: the features over time, and marks below where used."""
+"""Pictures of feature sequences, even of thousands of steps: features over time, and marks below the used steps."""
 
 from typing import List, NamedTuple
 
@@ -15,8 +15,8 @@ class Features(NamedTuple):
     """What is drawn of N sequences.
 
     Attributes:
-        curves: of each sequence, [T, number of curves].
-        used: bool [T] each.
+        curves: N arrays [T, number of curves].
+        used: N arrays, bool [T].
         titles: N of them.
         label: of the vertical axis.
     """

@@ -1,4 +1,4 @@
-"""``skiprnn-plot samples``: what of held-out sequences a model used (the paper's figures)."""
+"""``skiprnn-plot samples``: which steps of held-out sequences a model used (as in the paper's figures)."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...arguments import UserError
 from ...runs.checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
-from ...runs.run import find_checkpoint
+from ...runs.find import find_checkpoint
 from . import features, images, panels, text
 from .figures import FORMATS, check_output, replace, save
 from .read_samples import Read, read_samples

@@ -33,8 +33,8 @@ class VideoReader(NamedTuple):
     Attributes:
         encoder: makes features of frames, a :class:`skiprnn_plugin.prepare.frame_encoder.FrameEncoder`.
         frame_rate: frames in a second.
-        dtype: of the numbers that the model was trained on.
-        most: frames of a video that the model reads, from its beginning; None if it reads its end, or all.
+        dtype: of the features that the model was trained on.
+        most: how many frames the model reads of a video's beginning; None if it reads its end, or all.
     """
 
     encoder: Any
@@ -52,7 +52,7 @@ class VideoReader(NamedTuple):
             raise UserError(str(error)) from error
 
     def encode(self, path: str) -> np.ndarray:
-        """The features of its frames, [T, D], rounded as the model's data are; where that takes long, with a bar."""
+        """The features of its frames, [T, D], rounded as the model's data are. Shows a bar if it takes long."""
         from ...data.features import as_finite
 
         features = self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
@@ -63,9 +63,9 @@ class VideoReader(NamedTuple):
 
 
 def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
-    """What reads the videos among the files, with the encoder that made the model's data; None if there are none.
+    """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
 
-    Raises :class:`UserError` if that can't be had, or if one of the videos has no first frame.
+    Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
     videos = list(filter(is_video, files))
     if not videos:
@@ -100,5 +100,5 @@ def _open_reader(hub, weights: Optional[Path]) -> VideoReader:
 
 def _check_weights(made: Dict[str, Any], given: Dict[str, Any]) -> None:
     if given["weights_crc32"] != made["weights_crc32"]:
-        expected, got = (f"{each['weights']} (crc32 {each['weights_crc32']})" for each in (made, given))
+        expected, got = (f"{weights['weights']} (crc32 {weights['weights_crc32']})" for weights in (made, given))
         raise UserError(f"--weights: expected those that the model's data were made with, {expected}, got {got}")
