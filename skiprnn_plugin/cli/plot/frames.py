@@ -9,8 +9,9 @@ from typing import Iterable, NamedTuple
 import numpy as np
 
 from ...arguments import UserError
+from ...prepare.video_reader import VideoReader
 from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from ..predict.videos import VideoReader, add_weights_argument, is_video, open_videos
+from ..predict.videos import add_weights_argument, is_video, open_videos
 from .figures import DPI, WIDTH, check_output, new_figure, save
 
 HELP = "draw a video's frames and which of them a model used"

@@ -15,8 +15,9 @@ from torch import Tensor
 from ...arguments import UserError
 from ...hub import SkipRNNHub
 from ...prepare.video import SUFFIXES
+from ...prepare.video_reader import VideoReader
 from ...reading import first_sentence
-from .videos import VideoReader, is_video
+from .videos import is_video
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output
