@@ -7,7 +7,7 @@ from ..arguments import UserError
 from ..reading import is_hidden
 
 RUN_HELP = (
-    "a fairseq save-dir (its checkpoint_last.pt, else its one *.log), a checkpoint (*.pt, evaluated again), a log of "
+    "a fairseq save-dir (its checkpoint_last.pt, or its only *.log), a checkpoint (*.pt, evaluated again), a log of "
     "fairseq-train --log-format json (its last validation), or the JSON of an earlier skiprnn-report (*.json, all its "
     "runs)"
 )

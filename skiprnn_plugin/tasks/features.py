@@ -54,12 +54,12 @@ class FeatureTaskConfig(SequenceTaskConfig):
 class FeatureTask(SequenceTask):
     """A subclass names the ``columns`` of the manifest that it needs, and makes the datasets.
 
-    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, where both are there;
-    and ``prepare.json`` to read videos.
+    Of ``--data-dir`` a trained model needs only ``classes.txt`` and ``statistics.npz``, if both exist; and
+    ``prepare.json`` to read videos.
 
     Attributes:
         class_names: the lines of ``classes.txt``, or the sorted labels of the split train.
-        frames: what makes an array a model's input.
+        frames: turns an array into a model's input.
     """
 
     columns: Sequence[str]

@@ -18,7 +18,8 @@ SOLVED_ACCURACY = 0.99
 class FrequencyDiscriminationConfig(SyntheticTaskConfig):
     sampling_period: float = field(default=1.0, metadata={"help": "ms from one step to the next"})
     sequence_duration: float = field(
-        default=100.0, metadata={"help": "ms; a sequence has this / --sampling-period steps, rounded"}
+        default=100.0,
+        metadata={"help": "ms; divided by --sampling-period and rounded, the number of steps of a sequence"},
     )
     min_period: float = field(
         default=1.0, metadata={"help": "shortest period of a wave, ms (the authors' program has 0, the paper 1)"}
@@ -28,7 +29,7 @@ class FrequencyDiscriminationConfig(SyntheticTaskConfig):
 
 @register_task("frequency_discrimination", dataclass=FrequencyDiscriminationConfig)
 class FrequencyDiscriminationTask(SyntheticTask):
-    """Two classes, with as many sequences each. Logs ``solved``: 1 once the accuracy is above 0.99."""
+    """Two classes of equal size. Logs ``solved``: 1 once the accuracy is above 0.99."""
 
     input_size = 1
     output_size = 2

@@ -54,7 +54,7 @@ def _check(dest: Path, overwrite: bool, record: str) -> None:
     if not os.path.lexists(dest):
         return
     if not overwrite:
-        raise UserError(f"{dest}: is there already; --overwrite replaces it")
+        raise UserError(f"{dest}: already exists; --overwrite replaces it")
     if not (dest / record).is_file():
         raise UserError(f"{dest}: --overwrite replaces only what this command made, and it holds no {record}")
 
