@@ -19,14 +19,14 @@ def check(arguments: Sequence[str]) -> str:
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    arguments = ["--arch", "skip_gru", *arguments]  # fairseq's parser wants one, if none is built
+    arguments = ["--arch", "skip_gru", *arguments]  # fairseq's parser requires one, though no model is built
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     splits = [cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")]
     try:
         task = tasks.setup_task(cfg.task)
         for split in splits:
             task.load_dataset(split)
-        task.build_embedding()  # from word vectors, where a file of them is named
+        task.build_embedding()  # reads the file of word vectors, if one is named
     except (ImportError, OSError, ValueError) as error:
         raise UserError(str(error)) from error
     return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in splits)

@@ -1,4 +1,4 @@
-"""What the console commands share: errors that fit one line, and a standard output that holds results alone."""
+"""What the console commands share: errors on one line, and a standard output that holds only results."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     """Call ``function``, print the text that it returns, and return the exit code.
 
     A :class:`UserError` is printed on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
-    What a terminal's encoding can't print comes out as Python's escapes.
+    Characters that a terminal's encoding lacks are printed as Python's escapes.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -32,14 +32,14 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     if result is not None:
         try:
             print(result, flush=True)
-        except BrokenPipeError:  # head and less read no more than they want
+        except BrokenPipeError:  # head and less stop reading early
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 @contextlib.contextmanager
 def _quiet():
-    """fairseq, hydra, torch, matplotlib and users' plugins print, log and warn as they please, even when imported."""
+    """Silence what fairseq, hydra, torch, matplotlib and users' plugins print, log and warn, even when imported."""
     level = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:

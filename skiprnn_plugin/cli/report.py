@@ -10,18 +10,9 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..arguments import UserError
 from ..runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from ..runs.run import (
-    RUN_HELP,
-    SPEED,
-    Run,
-    describe,
-    describe_experiment,
-    find_departures,
-    find_file,
-    find_files,
-    find_row,
-    find_table_of,
-)
+from ..runs.find import RUN_HELP, find_file, find_files
+from ..runs.rows import describe, describe_experiment, find_departures, find_row, find_table_of
+from ..runs.run import SPEED, Run
 from ..runs.saved import as_saved
 from ..runs.tables import TABLES, Column, Row, Table, find_table, plain
 from .command import as_table, run_command
@@ -94,7 +85,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--checkpoint",
         choices=("last", "best"),
-        help="the one to take from a save-dir (default: last, or else its log); best: by --best-checkpoint-metric",
+        help="which checkpoint of a save-dir to take (default: last, or its log if it has none); best: by "
+        "--best-checkpoint-metric",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
     parser.add_argument("--all", action="store_true", help="show rows without runs too")
@@ -137,11 +129,11 @@ def _assign(runs: Sequence[Run]) -> List[Tuple[Table, List[Run]]]:
                 "skiprnn-plot tradeoff RUN... prints and draws any runs (and --table sets them beside a table)"
             )
         found[table.name].append(run)
-    return [(TABLES[name], each) for name, each in found.items()]
+    return [(TABLES[name], table_runs) for name, table_runs in found.items()]
 
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
-    """A group for each row of the table, perhaps without runs; then the runs that repeat no row, by what they are."""
+    """A group for each row of the table, even without runs; then groups of the runs that repeat no row, by label."""
     groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in (*table.rows, *table.cited)}
     for run in runs:
         row = find_row(table, run.options)
@@ -153,13 +145,13 @@ def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
 
 def _describe_stranger(table: Table, options: Mapping[str, Any]) -> str:
     """A label that tells a run from the table's rows, and from those of another experiment or other data."""
-    own = {**table.condition, **table.data}
-    others = {name: options[name] for name in own if name in options and options[name] != own[name]}
+    expected = {**table.condition, **table.data}
+    others = {name: options[name] for name in expected if name in options and options[name] != expected[name]}
     return ", ".join([describe(options), *(f"{name} {plain(value)}" for name, value in others.items())])
 
 
 def find_faults(groups: Sequence[Group], table: Table, repeated: Sequence[str]) -> Iterator[str]:
-    """Where runs are no repetitions of each other, in more than ``repeated``, or of the paper's."""
+    """Warnings: where runs of a group differ in more than the options ``repeated``, or depart from the paper."""
     for group in groups:
         options, *others = (run.options for run in group.runs)
         for name in options:

@@ -7,8 +7,10 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..arguments import UserError
 from ..reading import first_sentence, show_progress
+from .find import is_checkpoint
 from .logs import read_log
-from .run import Run, collect_options, is_checkpoint, reported_split
+from .rows import reported_split
+from .run import Run, collect_options
 from .saved import read_saved
 
 # What :func:`load_hub` takes
@@ -144,7 +146,7 @@ def _to_device(loaded: Loaded, sample):
     return utils.move_to_cuda(sample) if loaded.device.type == "cuda" else sample
 
 
-def predict(loaded: Loaded, sample):
+def run_model(loaded: Loaded, sample):
     """The model's output for a batch, and where it updated its state, bool [B, directions, T]."""
     import torch
 
@@ -174,7 +176,7 @@ def evaluate(loaded: Loaded) -> Run:
 
 
 def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
-    """What files say of a held-out split: checkpoints, evaluated anew, logs, and the JSON of a report.
+    """What files say of a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
 
     Without ``split``, it is the one that the table of a run's task reports. For ``overrides`` see
     :func:`load_checkpoint`.

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..arguments import UserError
-from .run import Run, collect_options, reported_split
+from .rows import reported_split
+from .run import Run, collect_options
 
 
 @dataclass
@@ -25,9 +26,9 @@ class Log(NamedTuple):
     """What a log of ``fairseq-train`` says of a held-out split.
 
     Attributes:
-        options: see :class:`Run`; of the log's last part, where a run was resumed.
+        options: see :class:`Run`; of the last part of the log, if a run was resumed.
         split: its name.
-        validations: a line of JSON for each, at least one.
+        validations: at least one, a line of JSON for each.
     """
 
     options: Dict[str, Any]
@@ -93,7 +94,7 @@ def read_log(path: Path, split: Optional[str]) -> Run:
 
 
 def read_history(path: Path, split: str) -> History:
-    """All validations of a log in which a resumed run may begin again before the place that it had come to."""
+    """All validations of a log; where a resumed run repeats validations, the later ones count."""
     log = scan_log(path, split)
     validations: List[Dict[str, float]] = []
     try:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from ..arguments import UserError
-from .run import Run, reported_split
+from .rows import reported_split
+from .run import Run
 
 
 def as_saved(run: Run, metrics: Dict[str, Optional[float]]) -> Dict[str, Any]:

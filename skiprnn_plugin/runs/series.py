@@ -6,9 +6,9 @@ from typing import Any, Dict, List, Mapping, Sequence
 from .run import Run
 from .tables import plain
 
-# Runs that differ in these alone repeat each other
+# Runs that differ only in these options repeat each other
 REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir")
-# Models that differ in these besides are one model: under other update rules, with more or fewer updates
+# Runs that differ in these options too are of one model: with another update rule, or with more or fewer updates
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
 
@@ -35,7 +35,7 @@ def group_series(runs: Sequence[Run]):
 
 
 def _defaults(options: Mapping[str, Any]) -> Dict[str, Any]:
-    """Of a run's model, criterion and task; those of somebody else's that is not loaded are not known."""
+    """Defaults of the options of a run's model, criterion and task, except those of a plugin that is not loaded."""
     from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -45,7 +45,7 @@ def _defaults(options: Mapping[str, Any]) -> Dict[str, Any]:
         CRITERION_DATACLASS_REGISTRY.get(options["criterion"]),
         TASK_DATACLASS_REGISTRY.get(options["task"]),
     )
-    return {each.name: each.default for one in filter(None, dataclasses) for each in fields(one)}
+    return {option.name: option.default for known in filter(None, dataclasses) for option in fields(known)}
 
 
 _LABELS = {
@@ -90,5 +90,5 @@ def label_point(options: Mapping[str, Any]) -> str:
 
 
 def label_runs(label: str, options: Mapping[str, Any]) -> str:
-    """A point's whole name: its series' label and its own."""
+    """A point's whole name: the label of its series and that of the point."""
     return ", ".join(filter(None, (label, label_point(options))))

@@ -5,11 +5,12 @@ import re
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..arguments import UserError
-from .run import SPEED, TRAINING, Run, describe_experiment, find_departures, find_row, find_table_of
+from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of
+from .run import SPEED, Run
 from .series import group_series, label_point
 from .tables import Table
 
-# Of several task metrics the first that all runs have is drawn
+# The first of these that all runs have is drawn
 METRICS = ("mse", "accuracy", "mAP")
 LOGARITHMIC = ("mse", "loss", "task_loss")
 UPDATES = ("update_fraction", "updates")
@@ -31,7 +32,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Points that differ in lambda, in what it aims at or in the probability of a random skip alone.
+    """Points that differ only in lambda, in the target fraction or in the probability of a random skip.
 
     Attributes:
         label: for the legend.
@@ -51,8 +52,8 @@ class Tradeoff(NamedTuple):
 
     Attributes:
         experiment: what the runs are of.
-        updates: the metric on the horizontal axis, of ``UPDATES``.
-        metric: the one on the vertical axis.
+        updates: the metric on the horizontal axis, one of ``UPDATES``.
+        metric: the metric on the vertical axis.
         solved: value of ``metric`` at which the task begins to count as solved; None if there is no such value.
         series: in the order of the runs.
     """
@@ -98,7 +99,7 @@ def find_experiment(runs: Sequence[Run]) -> str:
 
 
 def list_metrics(runs: Sequence[Run]) -> str:
-    """Those of all runs that say something of the model."""
+    """The metrics that all runs have and that say something of the model."""
     common = set.intersection(*(set(run.metrics) for run in runs))
     return ", ".join(sorted(name for name in common.difference(SPEED, ["num_updates"]) if not name.startswith("_")))
 
@@ -122,15 +123,10 @@ def _check_metric(runs: Sequence[Run], name: str) -> None:
 
 
 def _find_solved(options: Mapping[str, Any], metric: str) -> Optional[float]:
-    if (options["task"], metric) == ("adding", "mse"):
-        from ..tasks.adding import solved_mse
+    from fairseq.tasks import TASK_REGISTRY
 
-        return solved_mse(options["min_value"], options["max_value"])
-    if (options["task"], metric) == ("frequency_discrimination", "accuracy"):
-        from ..tasks.frequency_discrimination import SOLVED_ACCURACY
-
-        return SOLVED_ACCURACY
-    return None
+    task = TASK_REGISTRY.get(options["task"])  # a user's own task may not be loaded; fairseq's have no such value
+    return task.solved_at(options).get(metric) if hasattr(task, "solved_at") else None
 
 
 def _find_paper(

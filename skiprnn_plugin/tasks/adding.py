@@ -8,6 +8,7 @@ from fairseq.tasks import register_task
 
 from ..criterions.budget import BudgetCriterion
 from ..data.adding import AddingDataset, target_variance
+from .presentation import Drawing
 from .synthetic import SyntheticTask, SyntheticTaskConfig
 
 
@@ -30,6 +31,7 @@ class AddingTask(SyntheticTask):
     input_size = 2
     output_size = 1
     predicts = "numbers"
+    drawing = Drawing("points", spread=False, marked_feature=1, marked_label="marked: to be added up")
 
     def __init__(self, cfg: AddingConfig, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -41,6 +43,10 @@ class AddingTask(SyntheticTask):
     def make_dataset(self, size, key, fixed):
         cfg = self.cfg
         return AddingDataset(cfg.sequence_length, cfg.min_value, cfg.max_value, size=size, key=key, fixed=fixed)
+
+    @classmethod
+    def solved_at(cls, options):
+        return {"mse": solved_mse(options["min_value"], options["max_value"])}
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)

@@ -1,4 +1,4 @@
-"""Find what happens in sequences of features, and when: several labels at each step (Charades)."""
+"""Find what happens in feature sequences, and when: several labels at each step (Charades)."""
 
 import logging
 import math
@@ -58,7 +58,7 @@ class FeatureLocalizationTask(FeatureTask):
             )
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:
-        """Warns if nothing is to be found in a held-out split.
+        """Warns if a held-out split has no annotation at any of its points.
 
         Raises ValueError if ``--frame-rate`` can't be that of the sequences.
         """
@@ -81,7 +81,7 @@ class FeatureLocalizationTask(FeatureTask):
         )
         if fixed and not dataset.has_positives():
             logger.warning(
-                f"{self.folder / MANIFEST}: no annotation of split {items[0].split!r} is there at any of the "
+                f"{self.folder / MANIFEST}: no annotation of split {items[0].split!r} covers any of the "
                 "--eval-points: its mAP is not a number, and can't tell which checkpoint is best"
             )
         return dataset

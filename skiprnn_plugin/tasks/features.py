@@ -54,12 +54,12 @@ class FeatureTaskConfig(SequenceTaskConfig):
 class FeatureTask(SequenceTask):
     """A subclass names the ``columns`` of the manifest that it needs, and makes the datasets.
 
-    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, where both are there;
-    and ``prepare.json`` to read videos.
+    Of ``--data-dir`` a trained model needs only ``classes.txt`` and ``statistics.npz``, if both exist; and
+    ``prepare.json`` to read videos.
 
     Attributes:
         class_names: the lines of ``classes.txt``, or the sorted labels of the split train.
-        frames: what makes an array a model's input.
+        frames: turns an array into a model's input.
     """
 
     columns: Sequence[str]
@@ -73,7 +73,8 @@ class FeatureTask(SequenceTask):
         self.encoder_flops = cfg.encoder_flops
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
-        self.folder = Path(cfg.data_dir)
+        self.folder = self.video_folder = Path(cfg.data_dir)
+        self.head_steps = cfg.sequence_length if cfg.crop == "head" else None
         if cfg.data_dir == "" or not any((self.folder / name).is_file() for name in (MANIFEST, CLASSES)):
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "
@@ -126,6 +127,9 @@ class FeatureTask(SequenceTask):
         if array.ndim != 2 or array.shape[1] != self.input_size or array.dtype.kind not in "iuf":
             raise ValueError(f"expected numbers [T, {self.input_size}], got {array.dtype} {array.shape}")
         return self.frames(array)
+
+    def kept_steps(self, raw, encoded_steps):
+        return self.frames.fit.kept(len(raw))
 
     def state_dict(self):
         """fairseq keeps it in checkpoints."""

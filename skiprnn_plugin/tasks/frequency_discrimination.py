@@ -8,6 +8,7 @@ from fairseq.tasks import register_task
 
 from ..criterions.budget import BudgetCriterion
 from ..data.frequency import TARGET_PERIODS, FrequencyDataset
+from .presentation import Drawing
 from .synthetic import SyntheticTask, SyntheticTaskConfig
 
 SOLVED_ACCURACY = 0.99
@@ -17,7 +18,8 @@ SOLVED_ACCURACY = 0.99
 class FrequencyDiscriminationConfig(SyntheticTaskConfig):
     sampling_period: float = field(default=1.0, metadata={"help": "ms from one step to the next"})
     sequence_duration: float = field(
-        default=100.0, metadata={"help": "ms; a sequence has this / --sampling-period steps, rounded"}
+        default=100.0,
+        metadata={"help": "ms; divided by --sampling-period and rounded, the number of steps of a sequence"},
     )
     min_period: float = field(
         default=1.0, metadata={"help": "shortest period of a wave, ms (the authors' program has 0, the paper 1)"}
@@ -27,7 +29,7 @@ class FrequencyDiscriminationConfig(SyntheticTaskConfig):
 
 @register_task("frequency_discrimination", dataclass=FrequencyDiscriminationConfig)
 class FrequencyDiscriminationTask(SyntheticTask):
-    """Two classes, with as many sequences each. Logs ``solved``: 1 once the accuracy is above 0.99."""
+    """Two classes of equal size. Logs ``solved``: 1 once the accuracy is above 0.99."""
 
     input_size = 1
     output_size = 2
@@ -47,6 +49,21 @@ class FrequencyDiscriminationTask(SyntheticTask):
             raise ValueError(f"--min-period: expected 0 to {low} ms, got {cfg.min_period}")
         if not high < cfg.max_period < math.inf:
             raise ValueError(f"--max-period: expected ms above {high}, got {cfg.max_period}")
+
+    @property
+    def drawing(self) -> Drawing:
+        return Drawing(
+            "points",
+            spread=False,
+            time_label="time (ms)",
+            first_time=0,
+            time_step=self.cfg.sampling_period,
+            value_label="amplitude",
+        )
+
+    @classmethod
+    def solved_at(cls, options):
+        return {"accuracy": SOLVED_ACCURACY}
 
     def make_dataset(self, size, key, fixed):
         cfg = self.cfg

@@ -22,7 +22,7 @@ from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)
 
-INITIAL_RANGE = 0.25  # the paper's, of words without a vector
+INITIAL_RANGE = 0.25  # the paper's, for words without a vector
 
 
 @dataclass
@@ -89,7 +89,7 @@ class ImdbSentimentTask(SequenceTask):
         self.datasets[split] = TextDataset(texts, labels, self.fit, key, fixed=not self.trains_on(split))
 
     def build_embedding(self) -> nn.Embedding:
-        """Vectors of ``--embedding-path``, else U(-0.25, 0.25); 0 for the pad word. All are trained."""
+        """Vectors of ``--embedding-path``, for other words U(-0.25, 0.25), for the pad word 0. All are trained."""
         words = self.source_dictionary
         embedding = nn.Embedding(len(words), self.input_size)
         nn.init.uniform_(embedding.weight, -INITIAL_RANGE, INITIAL_RANGE)
@@ -119,11 +119,14 @@ class ImdbSentimentTask(SequenceTask):
         return zlib.crc32("\n".join(symbols).encode())
 
     def encode(self, raw: str) -> np.ndarray:
-        """The words of a text, made as those of the data set were, as the model reads them, int64 [T]."""
+        """The words of a text, made as those of the data set were, as the token ids that the model reads, int64 [T]."""
         if not isinstance(raw, str):
             raise ValueError(f"expected a text (str), got {type(raw).__name__}")
         words = np.array([self.source_dictionary.index(word) for word in self.tokenize(raw)], dtype=np.int64)
-        return self.fit(words)
+        return self.fit_token_ids(words)
+
+    def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
+        return self.fit(token_ids)
 
     @cached_property
     def tokenize(self) -> Tokenizer:

@@ -20,6 +20,7 @@ from ..arguments import as_option_errors
 from ..modules.skip_rnn import SkipRNNBase
 from ..predictions import CRITERIONS
 from .options import check_training_options
+from .presentation import Presented
 from .stopping import StopsInOrder
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class SequenceTaskConfig(FairseqDataclass):
     seed: int = II("common.seed")
 
 
-class SequenceTask(StopsInOrder, FairseqTask):
+class SequenceTask(Presented, StopsInOrder, FairseqTask):
     """A task whose model reads a sequence and makes one prediction, or one at each step.
 
     A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
@@ -48,6 +49,7 @@ class SequenceTask(StopsInOrder, FairseqTask):
     logit for each), ``"labels"`` (likewise, where any number of them may apply at once) or ``"numbers"``; perhaps
     ``class_names``; ``frame_rate``, steps in a second, if they are steps in time; and :meth:`encode`. Where ``x`` holds
     words, int64 [B, T], it overrides :meth:`build_embedding`.
+    What else it may tell the tools, for their pictures and inputs, is in :class:`Presented`.
     """
 
     input_size: int

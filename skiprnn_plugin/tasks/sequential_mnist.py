@@ -10,6 +10,7 @@ from fairseq.tasks import register_task
 
 from ..data.mnist import CLASSES, PIXELS, SIDE, MNISTDataset, as_sequence, read_database, scaled
 from ..data.sequence import split_key
+from .presentation import Drawing
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 
@@ -53,6 +54,10 @@ class SequentialMNISTTask(SequenceTask):
         self.input_size = SIDE if cfg.rows else 1
         if cfg.permuted:
             self.permutation = np.random.default_rng(cfg.permutation_seed).permutation(PIXELS)
+
+    @property
+    def drawing(self) -> Drawing:
+        return Drawing("images", spread=False, pixel_order=self.permutation)
 
     def load_dataset(self, split, combine=False, **kwargs):
         """Raises ValueError if there is no such split, or for what is wrong with the files."""

@@ -32,7 +32,7 @@ def ended():
 
 def test_replaces_only_when_told(tmp_path):
     make(tmp_path / "dest", "old")
-    with pytest.raises(UserError, match="dest: is there already; --overwrite"):
+    with pytest.raises(UserError, match="dest: already exists; --overwrite"):
         make(tmp_path / "dest")
     assert (tmp_path / "dest" / RECORD).read_text() == "old"
     make(tmp_path / "dest", overwrite=True)
@@ -57,7 +57,7 @@ def test_replaces_nothing_of_somebody_elses(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="holds no record.json"):
         make(tmp_path / "file", overwrite=True)
-    with pytest.raises(UserError, match="/: is there already"):
+    with pytest.raises(UserError, match="/: already exists"):
         make(Path("/"))
     with pytest.raises(UserError, match=rf"{tmp_path}/file/dest: can't be written \(.+\)$"):
         make(tmp_path / "file" / "dest")
@@ -122,7 +122,7 @@ def test_tidies_up_after_killed_processes(tmp_path, ended):
 
 def test_a_process_killed_while_it_replaced(tmp_path, ended):
     make(tmp_path / f".dest.{ended}.old", "old")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         make(tmp_path / "dest")
     assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"
 

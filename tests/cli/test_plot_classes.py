@@ -69,7 +69,7 @@ def measure_scores(monkeypatch, scores, targets):
     monkeypatch.setattr(classes, "iterate_batches", lambda loaded: batches)
     monkeypatch.setattr(
         classes,
-        "predict",
+        "run_model",
         lambda loaded, sample: (SimpleNamespace(prediction=torch.tensor(scores)[sample["id"]]), None),
     )
     task = SimpleNamespace(predicts="labels", class_names=[f"c{number:03d}" for number in range(scores.shape[2])])
@@ -132,7 +132,7 @@ def test_accuracy_in_each_class(prints, tmp_path, figures):
 def test_no_accuracy_of_a_model_that_predicts_nan(monkeypatch):
     monkeypatch.setattr(classes, "iterate_batches", lambda loaded: [{"target": torch.tensor([0, 1])}])
     output = SimpleNamespace(prediction=torch.tensor([[0.0, 1.0], [torch.nan, 1.0]]))
-    monkeypatch.setattr(classes, "predict", lambda loaded, sample: (output, None))
+    monkeypatch.setattr(classes, "run_model", lambda loaded, sample: (output, None))
     task = SimpleNamespace(predicts="classes", per_step=False)
     with pytest.raises(classes.UserError, match="a.pt: expected a model that predicts numbers, got nan"):
         measure(SimpleNamespace(task=task, path=Path("a.pt")))

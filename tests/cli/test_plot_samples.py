@@ -19,6 +19,7 @@ KNOWN = Samples(
     used=np.array([[1, 0, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=bool),
     outcomes=["target -0.300, predicted -0.250", "target 0.500, predicted 0.500"],
     marked=np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1]], dtype=bool),
+    marked_label="marked: to be added up",
 )
 WAVE = KNOWN._replace(
     times=np.array([0.0, 0.5, 1.0, 1.5, 2.0]),

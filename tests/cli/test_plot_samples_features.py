@@ -1,19 +1,19 @@
 """``skiprnn-plot samples`` of features: what is drawn, and that it is what the model used."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import features, main
 from skiprnn_plugin.cli.plot.read_samples import Read
+from skiprnn_plugin.tasks.presentation import Presented
 
 from ..command_line import train
 from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features
 from .test_plot_samples import run_model
 
-TASK = SimpleNamespace(task=SimpleNamespace(class_names=["walk", "run"]))
+TASK = Presented()
+TASK.predicts, TASK.per_step, TASK.class_names = "classes", False, ["walk", "run"]
 
 
 @pytest.mark.parametrize("width", [8, 9])

@@ -1,19 +1,19 @@
 """``skiprnn-plot samples`` of labels at every step."""
 
-from types import SimpleNamespace
-
 import numpy as np
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import features, main
 from skiprnn_plugin.cli.plot.read_samples import Read
+from skiprnn_plugin.tasks.presentation import Presented
 
 from ..command_line import train
 from ..tiny_localization import write_localization
 
 
 def test_titles_name_as_many_classes_as_there_are():
-    loaded = SimpleNamespace(task=SimpleNamespace(class_names=list("abcdef")))
+    task = Presented()
+    task.predicts, task.per_step, task.class_names = "labels", True, list("abcdef")
     target = np.zeros((2, 3, 6), dtype=bool)
     target[0, 1, [0, 3]] = True
     prediction = np.zeros((2, 3, 6))
@@ -21,7 +21,7 @@ def test_titles_name_as_many_classes_as_there_are():
     prediction[1, 2, 5] = 9  # at padding
     prediction[1, 0, 1] = 1
     read = Read(np.zeros((2, 3, 9)), np.ones((2, 3), dtype=bool), np.array([3, 2]), target, prediction)
-    made = features.make_localization(loaded, read)
+    made = features.make(task, read)
     assert made.titles == ["labels a d, likeliest d e, used 3 of 3", "labels none, likeliest b, used 2 of 2"]
 
 

@@ -1,7 +1,6 @@
 """``skiprnn-plot samples`` of images and texts: what is drawn, and that it is what the model used."""
 
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from matplotlib.image import imread
 from skiprnn_plugin.cli.plot import images, main, text
 from skiprnn_plugin.cli.plot.read_samples import Read
 from skiprnn_plugin.cli.plot.text import COLUMNS, Text, as_html, wrap
+from skiprnn_plugin.tasks.presentation import Drawing, Presented
 
 from ..command_line import train
 from ..idx_files import write_digits
@@ -22,10 +22,16 @@ PIXELS = np.array([[0.0, 0.2, 0.4, 0.6], [1.0, 0.8, 0.6, 0.4]])
 USED = np.array([[1, 0, 0, 1], [1, 1, 0, 0]], dtype=bool)
 
 
+def make_task(class_names, **attributes):
+    task = Presented()
+    vars(task).update(predicts="classes", per_step=False, class_names=class_names, **attributes)
+    return task
+
+
 def make_images(x, used, permutation=None):
     steps = x.shape[1]
     read = Read(x, used, np.array([steps] * 2), np.array([0, 1]), np.array([[0.1, 0.9], [0.2, 0.8]]))
-    return images.make(SimpleNamespace(task=SimpleNamespace(permutation=permutation)), read)
+    return images.make(make_task(["0", "1"], drawing=Drawing("images", pixel_order=permutation)), read)
 
 
 @pytest.mark.parametrize("order", [None, [2, 0, 3, 1]])
@@ -114,7 +120,7 @@ class Words(dict):
 
 def test_words_and_pad_words():
     words = Words({1: "<pad>", 2: "good", 3: "<br>", 4: "&"})
-    task = SimpleNamespace(source_dictionary=words, class_names=["neg", "pos"])
+    task = make_task(["neg", "pos"], source_dictionary=words)
     read = Read(
         np.array([[1, 1, 2, 3, 4], [2, 1, 1, 1, 1]]),
         np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], dtype=bool),
@@ -122,7 +128,7 @@ def test_words_and_pad_words():
         np.array([1, 0]),
         np.array([[0.0, 0.0], [np.log(3), 0]]),
     )
-    first, second = text.make(SimpleNamespace(task=task), read)
+    first, second = text.make(task, read)
     assert first.words == [("[2 pad words, 1 used]", "pad"), ("good", "used"), ("<br>", "used"), ("&", "skipped")]
     assert first.title == "label pos, predicted neg (probability 0.500), used 3 of 5"
     assert second == Text("label neg, predicted neg (probability 0.750), used 0 of 1", [("good", "skipped")])

@@ -12,7 +12,7 @@ import torch
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.predict.videos import VideoReader
+from skiprnn_plugin.prepare.video_reader import VideoReader
 
 from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER

@@ -257,7 +257,7 @@ def test_wrong_folders(fails, tmp_path, source):
 
 def test_replaces_only_when_told(prints, fails, tmp_path, source):
     prints(main, "features", source, tmp_path / "dest")
-    assert "dest: is there already; --overwrite replaces it" in fails(main, "features", source, tmp_path / "dest")
+    assert "dest: already exists; --overwrite replaces it" in fails(main, "features", source, tmp_path / "dest")
     prints(main, "features", source, tmp_path / "dest", "--overwrite", "--dtype", "float16")
     assert read(tmp_path / "dest")[1][0].dtype == np.float16
     shutil.rmtree(source)

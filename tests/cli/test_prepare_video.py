@@ -113,7 +113,7 @@ def test_what_is_missing_or_broken_is_passed_over(prints, tmp_path, source, corn
         f"{tmp_path}/dest: train 1 sequences (4 steps), valid 2 sequences (8 steps); 3 features; 1 passed over, all in "
         f"prepare.json, as Archery/v_Archery_g08_c01: {videos}/Archery/v_Archery_g08_c01.avi: can't be read as a video"
     )
-    assert output.endswith("; 1 that are listed are not there, as BabyCrawling/v_BabyCrawling_g08_c01.avi\n")
+    assert output.endswith("; 1 that are listed do not exist, such as BabyCrawling/v_BabyCrawling_g08_c01.avi\n")
     items, numbers = read(tmp_path / "dest")
     assert numbers == [[9, 10, 11, 12], [20, 21], [30, 31, 32, 33, 34, 35]]
     record = json.loads((tmp_path / "dest/prepare.json").read_text())

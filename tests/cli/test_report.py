@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.report import Group, as_markdown, main
-from skiprnn_plugin.runs.run import Run, describe, find_row
+from skiprnn_plugin.runs.rows import describe, find_row
+from skiprnn_plugin.runs.run import Run
 from skiprnn_plugin.runs.tables import TABLES
 
 from ..command_line import ROOT, run

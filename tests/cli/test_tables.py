@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from skiprnn_plugin.cli.tables import main
-from skiprnn_plugin.runs.run import describe, find_departures
+from skiprnn_plugin.runs.rows import describe, find_departures
 from skiprnn_plugin.runs.tables import TABLES, plain
 
 from ..command_line import PLUGIN, ROOT, run

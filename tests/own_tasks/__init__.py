@@ -7,6 +7,8 @@ from torch import nn
 
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig, FrequencyDiscriminationTask
 
+from . import presented  # noqa: F401  (importing it registers its tasks)
+
 WORDS = ("other", "bad", "good", "film")
 
 

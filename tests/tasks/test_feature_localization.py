@@ -177,7 +177,7 @@ def test_a_split_without_positives(data, tmp_path, caplog, maximize, expected):
     options = ("--max-update", 12, "--best-checkpoint-metric", "mAP", *maximize)
     stats = train(folder, tmp_path / "run", *options)["valid"]
     assert [(line["valid_mAP"], line["valid_mAP_classes"]) for line in stats] == 2 * [(expected, 0)]
-    message = f"{folder}/manifest.tsv: no annotation of split 'valid' is there at any of the --eval-points"
+    message = f"{folder}/manifest.tsv: no annotation of split 'valid' covers any of the --eval-points"
     assert [record.message[: len(message)] for record in caplog.records].count(message) == 1
     best, last = (torch.load(tmp_path / f"run/checkpoint_{name}.pt", weights_only=False) for name in ("best", "last"))
     assert best["optimizer_history"][-1]["num_updates"] == last["optimizer_history"][-1]["num_updates"] == 12

@@ -15,10 +15,12 @@ from ...runs.checkpoint import (
     check_split,
     iterate_batches,
     load_checkpoint,
-    predict,
     prepare_loading,
+    run_model,
 )
-from ...runs.run import Run, describe_experiment, find_checkpoint
+from ...runs.find import find_checkpoint
+from ...runs.rows import describe_experiment
+from ...runs.run import Run
 from ...runs.series import group_series, label_runs
 from ..command import as_table
 from .figures import COLORS, add_legend, check_output, new_figure, save
@@ -30,7 +32,7 @@ LETTERS = 72  # of classes' names, in a row of all columns
 
 
 class Metric(NamedTuple):
-    """What it is called of one class and of all, and what it counts."""
+    """The name of a metric for one class, its name over all classes, and what it counts."""
 
     name: str
     overall: str
@@ -49,7 +51,7 @@ class Classes(NamedTuple):
         names: P of them.
         values: [P].
         positives: points, or sequences, that have the class, [P].
-        classes: how many there are, those without positives too.
+        classes: the number of all classes, with those without positives.
         count: all points, or sequences.
         overall: the metric that validation logs.
     """
@@ -103,14 +105,14 @@ def measure(loaded: Loaded) -> Classes:
 
 
 def measure_precision(loaded: Loaded) -> Classes:
-    """Over the points that ``mAP`` is over."""
+    """The average precision of each class, over the points that validation's ``mAP`` is over."""
     from ...criterions.binary_cross_entropy_with_budget import score_points
 
     batches = []
     for sample in iterate_batches(loaded):
         if "points" not in sample:
             raise UserError(f"{loaded.path}: split {loaded.split} has no points to be evaluated at")
-        batches.append(score_points(predict(loaded, sample)[0].prediction, sample))
+        batches.append(score_points(run_model(loaded, sample)[0].prediction, sample))
     scores, targets = pool(batches)
     positives, precisions = targets.sum(0), average_precisions(scores, targets)
     if not positives.any():
@@ -120,15 +122,15 @@ def measure_precision(loaded: Loaded) -> Classes:
 
 
 def measure_accuracy(loaded: Loaded) -> Classes:
-    """Of sequences with one label each."""
+    """The accuracy in each class, where every sequence has one label."""
     import torch
 
-    batches = [(predict(loaded, sample)[0].prediction, sample["target"]) for sample in iterate_batches(loaded)]
+    batches = [(run_model(loaded, sample)[0].prediction, sample["target"]) for sample in iterate_batches(loaded)]
     logits, target = (torch.cat(column).cpu().numpy() for column in zip(*batches))
     _check_numbers(loaded, logits)
     predicted = logits.argmax(-1)
     correct, positives = (
-        np.bincount(each, minlength=loaded.task.output_size) for each in (target[predicted == target], target)
+        np.bincount(classes, minlength=loaded.task.output_size) for classes in (target[predicted == target], target)
     )
     return sort(
         loaded, ACCURACY, correct / np.maximum(positives, 1), positives, len(target), np.mean(predicted == target)
@@ -178,7 +180,7 @@ def draw(classes: Classes, title: str):
 
 
 def _draw_column(panel, classes: Classes, part: slice, font: float, letters: int) -> None:
-    """Bars, chance and mean of some of the classes, with names of so many letters."""
+    """Bars, chance and mean of some of the classes, with names of at most ``letters`` letters."""
     values, chance, positives = classes.values[part], classes.chance[part], classes.positives[part]
     places = np.arange(len(values))
     panel.barh(places, values, color=COLORS[5], height=0.75)
@@ -187,7 +189,7 @@ def _draw_column(panel, classes: Classes, part: slice, font: float, letters: int
     for place, count in zip(places, positives):
         panel.text(1, place, f"{count:,}", transform=panel.get_yaxis_transform(), ha="right", va="center", size=font)
     names = [shorten(name, letters) for name in classes.names[part]]
-    panel.set_yticks(places, names, size=font, parse_math=False)  # there may be a $ in them
+    panel.set_yticks(places, names, size=font, parse_math=False)  # names may contain a $
     panel.tick_params(axis="y", length=0)
     panel.tick_params(axis="x", labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)

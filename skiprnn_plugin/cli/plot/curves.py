@@ -7,8 +7,8 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ...arguments import UserError
+from ...runs.find import find_files, find_log, is_checkpoint
 from ...runs.logs import History, read_history
-from ...runs.run import find_files, find_log, is_checkpoint
 from ...runs.series import group_series, label_runs
 from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric, list_metrics
 from ..command import as_table
@@ -18,8 +18,8 @@ HELP = "draw a metric of runs over training, from their logs"
 
 OVER = {"updates": "num_updates", "epochs": "epoch"}
 LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
-MARKERS = ("", "o", "s", "^")  # once all colours are taken, a few along the line
-FEW = 3  # validations that make a line hard to see
+MARKERS = ("", "o", "s", "^")  # once all colours are in use, a few along the line
+FEW = 3  # a line through this many validations or fewer is hard to see
 
 
 class Curve(NamedTuple):
@@ -43,12 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a log of fairseq-train --log-format json, of a resumed run all parts in one; or a save-dir for its *.log",
+        help="a log of fairseq-train --log-format json, a resumed run's in one file; or a save-dir for its *.log",
     )
-    parser.add_argument("--metric", help=f"logged metric to draw (default: {' or '.join(METRICS)}, what the runs have)")
+    parser.add_argument(
+        "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
+    )
     parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("curves.png"), help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="split that was logged, train too (default: %(default)s)")
+    parser.add_argument("--split", default="valid", help="logged split; it may be train (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> str:
@@ -82,14 +84,14 @@ def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]
 
 
 def _join(runs: Sequence[History], metric: str, over: str) -> Tuple[np.ndarray, np.ndarray]:
-    # Of several validations in an epoch the last one counts
+    # If an epoch has several validations, the last one counts
     values = [{validation[over]: validation[metric] for validation in run.validations} for run in runs]
     x = sorted(set.intersection(*map(set, values)))
     if not x:
         raise UserError(
             f"{runs[-1].path}: expected a validation at the same {over} as in {runs[0].path}, which it repeats"
         )
-    return np.array(x), np.array([[of_run[at] for at in x] for of_run in values])
+    return np.array(x), np.array([[metrics[place] for place in x] for metrics in values])
 
 
 def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
@@ -135,6 +137,6 @@ def _draw_curve(axes, index: int, curve: Curve) -> None:
 
 
 def _spaced(count: int, index: int) -> Optional[Tuple[int, int]]:
-    """Where markers stand, about ten along the line, those of different lines apart."""
+    """First marker and distance of markers: about ten along the line, at different places for different lines."""
     every = max(count // 10, 1)
     return (index % every, every)

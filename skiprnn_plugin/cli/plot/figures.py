@@ -9,12 +9,12 @@ from ...reading import first_sentence
 
 WIDTH = 9.0  # inches; 900 pixels, a README's width, at DPI
 DPI = 100
-LEGEND = 140  # letters in a line of a legend
+LEGEND = 140  # characters in a line of a legend
 FORMATS = (".png", ".pdf", ".svg")
 
 # Okabe and Ito's, which readers of any colour vision tell apart
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-# Of axes, by metric
+# Titles of axes, by metric
 TITLES = {
     "update_fraction": "samples used (updates / steps)",
     "updates": "samples used (updates per sequence)",
@@ -34,12 +34,12 @@ def new_figure(height: float, dpi: int = DPI):
 
 def add_legend(figure, labels: Sequence[str]) -> None:
     """The legend of a figure whose axes have these labels: below them, where it hides nothing."""
-    columns = max(min(LEGEND // (max(map(len, labels)) + 8), 4), 1)  # a key takes the place of 8 letters
+    columns = max(min(LEGEND // (max(map(len, labels)) + 8), 4), 1)  # a key is as wide as 8 characters
     figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
 
 
 def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:
-    """Raise :class:`UserError`, before any work is done, if there is no drawing to ``path``."""
+    """Raise :class:`UserError`, before any work is done, if no figure can be written to ``path``."""
     if path.suffix not in formats:
         raise UserError(f"--output {path}: expected a name that ends in {' or '.join(formats)}")
     if not path.parent.is_dir():
@@ -54,7 +54,7 @@ def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:
 
 
 def save(figure, path: Path) -> None:
-    """Write the figure, in the format of the suffix; there is a whole file or none, never a part of one."""
+    """Write the figure, in the format of the suffix; the file is written whole or not at all."""
     replace(path, lambda part: figure.savefig(part, format=path.suffix[1:]))
 
 

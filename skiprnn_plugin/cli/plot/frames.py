@@ -9,8 +9,9 @@ from typing import Iterable, NamedTuple
 import numpy as np
 
 from ...arguments import UserError
+from ...prepare.video_reader import VideoReader
 from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from ..predict.videos import VideoReader, add_weights_argument, is_video, open_videos
+from ..predict.videos import add_weights_argument, is_video, open_videos
 from .figures import DPI, WIDTH, check_output, new_figure, save
 
 HELP = "draw a video's frames and which of them a model used"
@@ -27,8 +28,8 @@ class Sheet(NamedTuple):
     Attributes:
         frames: N of them, small, in their order, RGB, uint8 [N, h, w, 3].
         used: where the model updated its state (in either direction), bool [N].
-        times: when each is shown, in seconds, [N].
-        title: above them.
+        times: when each frame is shown, in seconds, [N].
+        title: the text above the frames.
     """
 
     frames: np.ndarray
@@ -92,7 +93,7 @@ def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
 
 
 def shrink(frames: Iterable[np.ndarray]) -> np.ndarray:
-    """Small ones of one size, that of the first with a longer side of ``SIDE`` pixels; uint8 [N, h, w, 3]."""
+    """Scale frames to the size of the first, with a longer side of ``SIDE`` pixels; uint8 [N, h, w, 3]."""
     from PIL import Image
 
     images = map(Image.fromarray, frames)
@@ -108,7 +109,7 @@ def draw(sheet: Sheet):
 
     mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
     height, width, _ = mosaic.shape
-    # Finer than others, else frames would be too small to tell what they show
+    # Finer than other figures, as frames would otherwise be too small to recognise
     figure = new_figure(height=WIDTH * height / width + 0.7, dpi=2 * DPI)
     panel = figure.subplots()
     panel.imshow(mosaic)
@@ -125,7 +126,7 @@ def draw(sheet: Sheet):
 
 
 def assemble(sheet: Sheet) -> np.ndarray:
-    """One picture of them all: used ones in a red frame, skipped ones grey and pale; RGB, uint8 [H, W, 3]."""
+    """One picture of all frames: used ones have a red border, skipped ones are grey and pale; RGB, uint8 [H, W, 3]."""
     count, height, width, _ = sheet.frames.shape
     rows, edge = math.ceil(count / PER_ROW), MARGIN + BORDER
     cells = np.full((rows * PER_ROW, height + 2 * edge, width + 2 * edge, 3), 255, dtype=np.uint8)

@@ -5,9 +5,9 @@ from typing import List, NamedTuple
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded
+from ...arguments import UserError
 from .figures import new_figure
-from .read_samples import Read
+from .read_samples import Read, describe_sample
 
 PER_ROW = 4
 # From black to white pixels; used ones red and skipped ones blue, as in the paper
@@ -16,11 +16,11 @@ SKIPPED = ((0.87, 0.92, 0.97), (0.03, 0.25, 0.53))
 
 
 class Images(NamedTuple):
-    """What is drawn of N square images.
+    """What is drawn of N images.
 
     Attributes:
-        pixels: brightness from 0 to 1, [N, side, side].
-        used: bool [N, side, side].
+        pixels: brightness from 0 to 1, [N, height, width].
+        used: bool [N, height, width].
         titles: N of them.
     """
 
@@ -29,20 +29,28 @@ class Images(NamedTuple):
     titles: List[str]
 
 
-def make(loaded: Loaded, read: Read) -> Images:
-    """The task's ``permutation`` says where each of a sequence's pixels stands in the image, unless it is None."""
+def make(task, read: Read) -> Images:
+    """The task's ``drawing`` says where each of a sequence's pixels lies in the image.
+
+    Raises :class:`UserError` if a sequence does not have the image's number of pixels.
+    """
     count, steps, width = read.x.shape
-    side, permutation = math.isqrt(steps * width), loaded.task.permutation
-    places = np.arange(steps * width) if permutation is None else permutation
+    side = math.isqrt(steps * width)
+    height, row = task.drawing.image_shape or (side, side)
+    if height * row != steps * width or (read.lengths != steps).any():
+        raise UserError(
+            f"the task's drawing: expected images of {height} x {row} pixels, got sequences of {read.lengths.min()} to "
+            f"{steps} steps with {width}"
+        )
+    places = np.arange(steps * width) if task.drawing.pixel_order is None else task.drawing.pixel_order
     pixels = np.empty((count, steps * width), dtype=read.x.dtype)
     used = np.empty(pixels.shape, dtype=bool)
     pixels[:, places] = read.x.reshape(count, -1)
     used[:, places] = read.used.repeat(width, axis=1)
     titles = [
-        f"label {target}, predicted {prediction}\nused {number} of {steps}"
-        for target, prediction, number in zip(read.target, read.prediction.argmax(1), read.used.sum(1))
+        f"{describe_sample(task, read, index)}\nused {read.used[index].sum()} of {steps}" for index in range(count)
     ]
-    return Images(pixels.reshape(count, side, side), used.reshape(count, side, side), titles)
+    return Images(pixels.reshape(count, height, row), used.reshape(count, height, row), titles)
 
 
 def draw(images: Images):
@@ -57,14 +65,14 @@ def draw(images: Images):
         panel.set_axis_off()
     for panel, image, title in zip(panels, colour(images), images.titles):
         panel.imshow(image, interpolation="nearest")
-        panel.set_title(title, fontsize=10)
+        panel.set_title(title, fontsize=10, parse_math=False)
     keys = [Patch(color=colors[1], label=label) for label, colors in (("used", USED), ("skipped", SKIPPED))]
     figure.legend(handles=keys, loc="outside upper right", ncol=2, frameon=False)
     return figure
 
 
 def colour(images: Images) -> np.ndarray:
-    """RGB from 0 to 1, [N, side, side, 3]."""
+    """RGB from 0 to 1, [N, height, width, 3]."""
     brightness = images.pixels[..., None]
     (black, white), (skipped_black, skipped_white) = np.array(USED), np.array(SKIPPED)
     used = black + brightness * (white - black)

@@ -4,9 +4,8 @@ from typing import List, NamedTuple, Optional
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded
 from .figures import new_figure
-from .read_samples import Read
+from .read_samples import Read, describe_sample
 
 # Red and blue as in the paper; different in lightness and shape too, for readers who see them alike
 USED = {"color": "#d62728", "marker": "o", "markersize": 5.5, "zorder": 3}
@@ -21,11 +20,12 @@ class Samples(NamedTuple):
     Attributes:
         times: where the steps are on the horizontal axis, [T].
         time_label: of the horizontal axis.
-        values: [N, T].
+        values: [N, T], nan where a sequence has ended.
         value_label: of the vertical axis.
         used: True where the model updated its state (in either direction), bool [N, T].
         outcomes: what was to be predicted and what was, in words, N of them.
-        marked: True at the samples to add up, bool [N, T]; None where samples are of a wave instead.
+        marked: True at the samples that get a ring, bool [N, T]; None draws a line through the samples instead.
+        marked_label: what the ring means.
     """
 
     times: np.ndarray
@@ -35,41 +35,37 @@ class Samples(NamedTuple):
     used: np.ndarray
     outcomes: List[str]
     marked: Optional[np.ndarray]
+    marked_label: str = "marked"
 
 
-def make_adding(loaded: Loaded, read: Read) -> Samples:
+def make(task, read: Read) -> Samples:
+    """What the task's ``drawing`` says of points; behind the end of a shorter sequence values are nan."""
+    drawing, steps = task.drawing, read.x.shape[1]
+    is_real = np.arange(steps) < read.lengths[:, None]
+    marked = None if drawing.marked_feature is None else is_real & (read.x[:, :, drawing.marked_feature] > 0)
     return Samples(
-        times=np.arange(1, read.x.shape[1] + 1),
-        time_label="time step",
-        values=read.x[:, :, 0],
-        value_label="value",
-        used=read.used,
-        outcomes=[f"target {t:.3f}, predicted {p:.3f}" for t, p in zip(read.target, read.prediction[:, 0])],
-        marked=read.x[:, :, 1] > 0,
-    )
-
-
-def make_frequency(loaded: Loaded, read: Read) -> Samples:
-    return Samples(
-        times=np.arange(read.x.shape[1]) * loaded.options["sampling_period"],
-        time_label="time (ms)",
-        values=read.x[:, :, 0],
-        value_label="amplitude",
-        used=read.used,
-        outcomes=[f"class {t}, predicted {p}" for t, p in zip(read.target, read.prediction.argmax(1))],
-        marked=None,
+        times=drawing.first_time + np.arange(steps) * drawing.time_step,
+        time_label=drawing.time_label,
+        values=np.where(is_real, read.x[:, :, 0], np.nan),
+        value_label=drawing.value_label,
+        used=is_real & read.used,
+        outcomes=[describe_sample(task, read, index) for index in range(len(read.x))],
+        marked=marked,
+        marked_label=drawing.marked_label,
     )
 
 
 def draw(samples: Samples):
     """A matplotlib figure with a panel for each sequence."""
-    count, steps = samples.values.shape
+    count = len(samples.values)
     figure = new_figure(height=1.75 * count + 0.3)
     panels = figure.subplots(count, sharex=True, sharey=True, squeeze=False)[:, 0]
     for index, panel in enumerate(panels):
         _draw_sequence(panel, samples, index)
         used = samples.used[index].sum()
-        panel.set_title(f"{samples.outcomes[index]}, used {used} of {steps}", loc="left", fontsize=10)
+        steps = (~np.isnan(samples.values[index])).sum()
+        title = ", ".join(filter(None, [samples.outcomes[index], f"used {used} of {steps}"]))
+        panel.set_title(title, loc="left", fontsize=10, parse_math=False)
     panels[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncol=3, frameon=False, borderpad=0)
     panels[-1].set_xlabel(samples.time_label)
     return figure
@@ -82,7 +78,7 @@ def _draw_sequence(panel, samples: Samples, index: int) -> None:
     if samples.marked is None:
         panel.plot(times, values, **WAVE)
     else:
-        kinds.append(("marked: to be added up", samples.marked[index], MARKED))
+        kinds.append((samples.marked_label, samples.marked[index], MARKED))
     for label, chosen, style in kinds:
         panel.plot(times[chosen], values[chosen], linestyle="none", label=label, **style)
     panel.set_ylabel(samples.value_label)

@@ -4,18 +4,18 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded, predict
+from ...runs.checkpoint import Loaded, run_model
 
 
 class Read(NamedTuple):
     """N sequences of up to T steps.
 
     Attributes:
-        x: inputs, [N, T, D], or the numbers of words, [N, T].
+        x: inputs, [N, T, D], or token ids, [N, T].
         used: True where the model updated its state (in either direction), bool [N, T].
         lengths: real steps of each sequence, [N].
         target: [N].
-        prediction: [N, output_size].
+        prediction: [N, output_size], or [N, T, output_size].
     """
 
     x: np.ndarray
@@ -28,7 +28,7 @@ class Read(NamedTuple):
 def read_samples(loaded: Loaded, indices: Sequence[int]) -> Read:
     """Run sequences of the split through the model."""
     sample = loaded.dataset.collater([loaded.dataset[index] for index in indices])
-    output, used = predict(loaded, sample)
+    output, used = run_model(loaded, sample)
     return Read(
         sample["net_input"]["x"].numpy(),
         used.any(1),
@@ -36,3 +36,11 @@ def read_samples(loaded: Loaded, indices: Sequence[int]) -> Read:
         sample["target"].numpy(),
         output.prediction.cpu().numpy(),
     )
+
+
+def describe_sample(task, read: Read, index: int) -> str:
+    """A sequence's target and prediction in the task's words; steps of padding do not count."""
+    target, prediction = read.target[index], read.prediction[index]
+    if task.per_step:
+        target, prediction = target[: read.lengths[index]], prediction[: read.lengths[index]]
+    return task.describe_outcome(target, prediction)

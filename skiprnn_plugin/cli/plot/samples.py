@@ -1,4 +1,4 @@
-"""``skiprnn-plot samples``: what of held-out sequences a model used (the paper's figures)."""
+"""``skiprnn-plot samples``: which steps of held-out sequences a model used (as in the paper's figures)."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...arguments import UserError
 from ...runs.checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
-from ...runs.run import find_checkpoint
+from ...runs.find import find_checkpoint
 from . import features, images, panels, text
 from .figures import FORMATS, check_output, replace, save
 from .read_samples import Read, read_samples
@@ -33,15 +33,17 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--num-sequences: expected 1 to {MOST_SEQUENCES}, got {args.num_sequences}")
     path = find_checkpoint(args.checkpoint)
     loaded = load_checkpoint(path, args.split, prepare_loading(args))
-    kind, size = TASKS.get(loaded.options["task"]), len(loaded.dataset)
-    if kind is None:
-        raise UserError(f"{path}: expected a model of task {' or '.join(TASKS)}, got {loaded.options['task']}")
+    kind, size = KINDS[find_kind(loaded)], len(loaded.dataset)
     if args.num_sequences > size:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
         check_output(args.output)
-    chosen = np.linspace(0, size - 1, args.num_sequences).round() if kind.spread else np.arange(args.num_sequences)
-    samples = kind.make(loaded, read_samples(loaded, chosen.astype(int).tolist()))
+    chosen = (
+        np.linspace(0, size - 1, args.num_sequences).round()
+        if loaded.task.drawing.spread
+        else np.arange(args.num_sequences)
+    )
+    samples = kind.make(loaded.task, read_samples(loaded, chosen.astype(int).tolist()))
     if args.output.suffix == HTML:
         replace(args.output, lambda part: part.write_text(kind.as_html(samples), encoding="utf-8"))
     else:
@@ -49,26 +51,36 @@ def run(args: argparse.Namespace) -> None:
 
 
 class Kind(NamedTuple):
-    """How a task's samples are drawn.
+    """How samples of one kind are drawn.
 
     Attributes:
-        make: what is drawn, from a :class:`Loaded` and a :class:`Read`.
+        make: what is drawn, from the task and a :class:`Read`.
         draw: a matplotlib figure of that.
-        as_html: the same as a page; None where there is none.
-        spread: whether to take sequences from the whole split, not its first ones: its data may be sorted by label.
+        as_html: the same as a page; None if there is no page of this kind.
     """
 
-    make: Callable[[Loaded, Read], Any]
+    make: Callable[[Any, Read], Any]
     draw: Callable[[Any], Any]
     as_html: Optional[Callable[[Any], str]] = None
-    spread: bool = False
 
 
-TASKS = {
-    "adding": Kind(panels.make_adding, panels.draw),
-    "feature_classification": Kind(features.make, features.draw, spread=True),
-    "feature_localization": Kind(features.make_localization, features.draw, spread=True),
-    "frequency_discrimination": Kind(panels.make_frequency, panels.draw),
-    "sequential_mnist": Kind(images.make, images.draw),
-    "imdb_sentiment": Kind(text.make, text.draw, text.as_html, spread=True),
+KINDS = {  # by the kind that a task's drawing has
+    "points": Kind(panels.make, panels.draw),
+    "curves": Kind(features.make, features.draw),
+    "images": Kind(images.make, images.draw),
+    "text": Kind(text.make, text.draw, text.as_html),
 }
+
+
+def find_kind(loaded: Loaded) -> str:
+    """The key of ``KINDS`` that fits the task; :class:`UserError` if it says nothing of how it is drawn."""
+    name, drawing = loaded.options["task"], getattr(loaded.task, "drawing", None)
+    if drawing is None:
+        raise UserError(
+            f"{loaded.path}: expected a model of a SequenceTask, which says how it is drawn, got task {name}"
+        )
+    if drawing.kind is None:
+        return "curves" if getattr(loaded.model, "embedding", None) is None else "text"
+    if drawing.kind not in KINDS:
+        raise UserError(f"task {name}: expected drawing.kind to be {' or '.join(KINDS)}, got {drawing.kind!r}")
+    return drawing.kind

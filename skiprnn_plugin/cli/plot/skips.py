@@ -15,10 +15,11 @@ from ...runs.checkpoint import (
     check_split,
     iterate_batches,
     load_checkpoint,
-    predict,
     prepare_loading,
+    run_model,
 )
-from ...runs.run import Run, find_checkpoint, find_files
+from ...runs.find import find_checkpoint, find_files
+from ...runs.run import Run
 from ...runs.series import group_series, label_runs
 from ...runs.tradeoff import find_experiment
 from ..command import as_table
@@ -85,7 +86,9 @@ def run(args: argparse.Namespace) -> str:
         for repeated in points
     ]
     save(draw(skips, f"{experiment}, split {args.split}"), args.output)
-    lines = [[each.label, str(each.sequences), f"{each.mean:.4g}", str(each.longest), str(each.runs)] for each in skips]
+    lines = [
+        [model.label, str(model.sequences), f"{model.mean:.4g}", str(model.longest), str(model.runs)] for model in skips
+    ]
     return as_table(["model", "sequences", "mean skip", "longest skip", "runs"], lines)
 
 
@@ -96,7 +99,7 @@ def count_skips(loaded: Loaded) -> CountedRun:
     """
     counts, sequences = np.zeros(0, dtype=int), 0
     for sample in iterate_batches(loaded):
-        _, used = predict(loaded, sample)
+        _, used = run_model(loaded, sample)
         sequences += len(used)
         rows, steps = used.reshape(-1, used.shape[2]).nonzero()
         skipped = np.diff(steps)[np.diff(rows) == 0] - 1
@@ -122,24 +125,24 @@ def draw(skips: Sequence[Skips], title: str):
     """A matplotlib figure: a histogram for each, as an average sequence has it."""
     figure = new_figure(height=4.0)
     axes = figure.subplots()
-    for index, each in enumerate(skips):
+    for index, model in enumerate(skips):
         axes.stairs(
-            each.counts / each.sequences,
-            np.arange(len(each.counts) + 1) - 0.5,
+            model.counts / model.sequences,
+            np.arange(len(model.counts) + 1) - 0.5,
             baseline=0,
             color=COLORS[index % len(COLORS)],
             fill=len(skips) == 1,
             linewidth=1.3,
             linestyle=("-", "--", ":")[index // len(COLORS) % 3],
-            label=each.legend,
+            label=model.legend,
         )
     axes.set_yscale("log")
-    # Else the lowest bar would end at the axis, as if there were none
-    axes.set_ylim(bottom=min(each.counts[each.counts > 0].min() / each.sequences for each in skips) / 2)
+    # Otherwise the lowest bar would end at the axis, and be invisible
+    axes.set_ylim(bottom=min(model.counts[model.counts > 0].min() / model.sequences for model in skips) / 2)
     axes.set_xlabel("steps skipped between two updates")
     axes.set_ylabel("times per sequence")
     axes.set_title(title, loc="left", fontsize=10)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
-    add_legend(figure, [each.legend for each in skips])
+    add_legend(figure, [model.legend for model in skips])
     return figure

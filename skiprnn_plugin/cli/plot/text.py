@@ -6,9 +6,8 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded
 from .figures import DPI, WIDTH, new_figure
-from .read_samples import Read
+from .read_samples import Read, describe_sample
 
 # Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
 LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16
@@ -46,31 +45,36 @@ class Text(NamedTuple):
     words: List[Tuple[str, str]]
 
 
-def make(loaded: Loaded, read: Read) -> List[Text]:
-    """The words are those of the task's ``source_dictionary``, the labels its ``class_names``."""
-    dictionary, names = loaded.task.source_dictionary, loaded.task.class_names
-    logits = read.prediction - read.prediction.max(1, keepdims=True)
-    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+def make(task, read: Read) -> List[Text]:
+    """The words are those of the task's ``source_dictionary``; token ids are drawn as they are if it has none."""
     texts = []
     for index, length in enumerate(read.lengths):
-        numbers, used = read.x[index, :length], read.used[index, :length]
-        best, probability = probabilities[index].argmax(), probabilities[index].max()
-        title = (
-            f"label {names[read.target[index]]}, predicted {names[best]} (probability {probability:.3f}), "
-            f"used {used.sum()} of {length}"
-        )
-        texts.append(Text(title, list(_words(dictionary, numbers, used))))
+        token_ids, used = read.x[index, :length], read.used[index, :length]
+        title = describe_sample(task, read, index)
+        if task.predicts == "classes" and not task.per_step:
+            title += f" (probability {_likeliest(read.prediction[index]):.3f})"
+        title = ", ".join(filter(None, [title, f"used {used.sum()} of {length}"]))
+        texts.append(Text(title, list(_words(task.source_dictionary, token_ids, used))))
     return texts
 
 
-def _words(dictionary, numbers: np.ndarray, used: np.ndarray) -> Iterator[Tuple[str, str]]:
-    pairs = zip(numbers.tolist(), used.tolist())
+def _likeliest(logits: np.ndarray) -> float:
+    """The probability of the likeliest class."""
+    exponentials = np.exp(logits - logits.max())
+    return exponentials.max() / exponentials.sum()
+
+
+def _words(dictionary, token_ids: np.ndarray, used: np.ndarray) -> Iterator[Tuple[str, str]]:
+    pairs = zip(token_ids.tolist(), used.tolist())
+    if dictionary is None:
+        yield from ((str(token_id), "used" if is_used else "skipped") for token_id, is_used in pairs)
+        return
     for is_pad, group in groupby(pairs, key=lambda pair: pair[0] == dictionary.pad()):
         group = list(group)
         if is_pad:
             yield f"[{len(group)} pad words, {sum(is_used for _, is_used in group)} used]", "pad"
         else:
-            yield from ((dictionary[number], "used" if is_used else "skipped") for number, is_used in group)
+            yield from ((dictionary[token_id], "used" if is_used else "skipped") for token_id, is_used in group)
 
 
 def as_html(texts: List[Text]) -> str:

@@ -8,7 +8,7 @@ from typing import List, Tuple
 import numpy as np
 
 from ...runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from ...runs.run import RUN_HELP, find_files
+from ...runs.find import RUN_HELP, find_files
 from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 from ..command import as_table
 from .figures import COLORS, TITLES, check_output, new_figure, save
@@ -33,13 +33,15 @@ PAPER = {
 
 PAPER_KEY = {"marker": "o", "markersize": 8, "markerfacecolor": "white", "color": "0.4", "linestyle": "none"}
 SOLVED = {"color": "0.5", "linestyle": "--", "linewidth": 0.9, "zorder": 1, "label": "solved"}
-# Places of a label around its point, in 1/72 inch, the best first
+# Offsets of a label from its point, in 1/72 inch, the best first
 OFFSETS = ((6, 6), (6, -6), (-6, 6), (-6, -6), (0, 9), (0, -9), (9, 0), (-9, 0), (6, 18), (-6, 18), (6, -18), (-6, -18))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
-    parser.add_argument("--metric", help=f"logged metric to draw (default: {' or '.join(METRICS)}, what the runs have)")
+    parser.add_argument(
+        "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
+    )
     parser.add_argument("--output", type=Path, default=Path("tradeoff.png"), help="default: %(default)s")
     parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
     add_loading_arguments(parser)
@@ -110,7 +112,7 @@ def _draw_series(axes, series: Series) -> None:
     x, y = zip(*map(_center, series.points))
     bars = {}
     for name, center, values in (("xerr", x, [p.x for p in series.points]), ("yerr", y, [p.y for p in series.points])):
-        if any(len(each) > 1 for each in values):
+        if any(len(repeated) > 1 for repeated in values):
             bars[name] = [[c - min(v) for c, v in zip(center, values)], [max(v) - c for c, v in zip(center, values)]]
     color = COLORS[series.model % len(COLORS)]
     axes.errorbar(
@@ -140,7 +142,7 @@ def _draw_legend(axes, tradeoff: Tradeoff) -> None:
 
 def _write_labels(axes, tradeoff: Tradeoff) -> None:
     """Write each point's label where it covers least of the markers, the lines and the other labels."""
-    axes.figure.draw_without_rendering()  # so that data have their places
+    axes.figure.draw_without_rendering()  # so that the positions of data are known
     taken = _trace(axes, tradeoff)
     boxes = [axes.get_legend().get_window_extent()]
     for series in tradeoff.series:
@@ -171,7 +173,7 @@ def _write_label(axes, label: str, center: Tuple[float, float], style: dict, tak
 
 
 def _trace(axes, tradeoff: Tradeoff) -> np.ndarray:
-    """Pixels that markers and lines cover, one in a few, [N, 2]."""
+    """A sample of the pixels that markers and lines cover, [N, 2]."""
     centers = [axes.transData.transform([_center(point) for point in series.points]) for series in tradeoff.series]
     lines = [_walk(a, b) for corners in centers for a, b in zip(corners, corners[1:])]
     paper = [point.paper[::2] for series in tradeoff.series for point in series.points if point.paper]

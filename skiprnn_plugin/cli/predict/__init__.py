@@ -1,4 +1,4 @@
-"""``skiprnn-predict``: what a trained model makes of sequences of your own, and how many of their steps it used."""
+"""``skiprnn-predict``: what a trained model predicts for your own sequences, and how many of their steps it used."""
 
 import argparse
 import itertools
@@ -16,21 +16,21 @@ from .videos import add_weights_argument, open_videos
 PROGRAM = "skiprnn-predict"
 WARM_UP = 3
 DESCRIPTION = """
-Let a trained model predict sequences of your own, on the CPU. Prints a line for each, columns separated by tabs: the
-likeliest class and its probability, or the predicted numbers; steps used, all steps (of a bidirectional model in both
-directions); and the model's time in ms, without loading, reading and encoding, that of a video's frames too, after a
-few runs that do not count. Of a model that predicts classes at every step it prints a line for each span of steps in
-which a class has at least --threshold: the class, its highest probability there, and start and end, in seconds, or in
-steps if their rate is not known (a step ends where the next one starts); if there is no span, - and the highest
-probability.
+Let a trained model predict sequences of your own, on the CPU. It prints a line for each sequence, with columns
+separated by tabs: the likeliest class and its probability, or the predicted numbers; the number of used steps and of
+all steps (of a bidirectional model, in both directions); and the model's time in ms. The time does not include loading,
+reading and encoding (of the frames of videos too), nor the first few runs. For a model that predicts classes at every
+step it prints a line for each span of steps in which a class has at least the probability --threshold: the class, its
+highest probability in the span, and the span's start and end, in seconds, or in steps if their rate is not known (a
+step ends where the next one starts). If there is no span, it prints - and the highest probability.
 """
 THRESHOLD = 0.5
 INPUT_HELP = """
-for a model that reads numbers, a file .npy or .csv (a line for each step, perhaps a header): [T, D], or [T] where D is
-1, or whatever else its task reads, as images [28, 28], of whole numbers 0 to 255 or else of floats 0 to 1 (.png too, of
-8 bits and opaque, if Pillow is installed); .npy may hold N of them; for a model whose data skiprnn-prepare video made,
-a video too, with --weights; for a model that reads words, a file .txt that is one text, a file .npy of its words'
-numbers in the dictionary, [T] or N of them, or - for standard input, a text on each line (empty ones are passed over)
+for a model that reads numbers: a file .npy or .csv (a line for each step; a header is allowed) of [T, D], or [T] if D
+is 1, or whatever else its task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file .png,
+opaque and of 8 bits, if Pillow is installed); .npy may hold N sequences; for a model whose data skiprnn-prepare video
+made: also a video, with --weights; for a model that reads words: a file .txt that is one text, a file .npy of token
+ids, [T] or N sequences of them, or - for standard input, with a text on each line (empty lines are skipped)
 """
 
 
@@ -42,14 +42,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print a JSON list, unrounded, with every class's probability (of a model that predicts at every step a "
-        "list of them, and the spans) and which steps were used (from 0)",
+        help="print a JSON list, unrounded, with the probability of every class (for a model that predicts at every "
+        "step, a list of them and the spans) and the numbers of the used steps (from 0)",
     )
     parser.add_argument(
         "--threshold",
         type=float,
         metavar="P",
-        help="probability from which on a class is there, of a model that predicts classes at every step (default: "
+        help="lowest probability at which a class is present, if the model predicts classes at every step (default: "
         f"{THRESHOLD})",
     )
     parser.add_argument(
@@ -57,7 +57,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         type=int,
         default=1,
         metavar="N",
-        help="sequences that go through the model at once; the time is then a batch's, divided by its sequences "
+        help="sequences that go through the model at once; the time is then that of the batch divided by their number "
         "(default: %(default)s)",
     )
     add_weights_argument(parser)
@@ -65,7 +65,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     args = parser.parse_intermixed_args(argv)
     try:
         return run_command(PROGRAM, run, args, sys.stdout)
-    except BrokenPipeError:  # as of "| head"; Python would complain once more when it flushes
+    except BrokenPipeError:  # as with "| head"; Python would report it again when it flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -88,11 +88,11 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     check_inputs(hub, args.inputs, args.text)
     videos = open_videos(hub, args.inputs, args.weights)
     try:
-        predictions = predict(hub, read_inputs(hub, args.inputs, args.text, videos), args.batch_size)
-        among_lines = output.isatty() and not args.json  # there a bar would be in the way
+        predictions = predict_inputs(hub, read_inputs(hub, args.inputs, args.text, videos), args.batch_size)
+        among_lines = output.isatty() and not args.json  # a bar would get in their way
         predictions = show_progress(predictions, args.checkpoint, disable=among_lines or None)
         if args.json:
-            items = [json.dumps(as_json(hub, *each, threshold)) for each in predictions]
+            items = [json.dumps(as_json(hub, read, prediction, threshold)) for read, prediction in predictions]
             return "[\n" + ",\n".join(items) + "\n]"
         print_rows(hub, predictions, threshold, output)
     except (ImportError, ValueError) as error:  # an engine that can't run here; no library for the task's encode
@@ -100,10 +100,10 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     return None
 
 
-def predict(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
-    """The inputs and what the model makes of them, after the first batch has run ``WARM_UP`` times."""
+def predict_inputs(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
+    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times."""
     first = list(itertools.islice(inputs, batch_size))
     for _ in range(WARM_UP):
-        list(hub.run([each.encoded for each in first], batch_size))
-    kept, read = itertools.tee(itertools.chain(first, inputs))
-    return zip(kept, hub.run((each.encoded for each in read), batch_size))
+        list(hub.run([read.encoded for read in first], batch_size))
+    kept, waiting = itertools.tee(itertools.chain(first, inputs))
+    return zip(kept, hub.run((read.encoded for read in waiting), batch_size))

@@ -15,10 +15,9 @@ from torch import Tensor
 from ...arguments import UserError
 from ...hub import SkipRNNHub
 from ...prepare.video import SUFFIXES
+from ...prepare.video_reader import VideoReader
 from ...reading import first_sentence
-from ...tasks.features import FeatureTask
-from ...tasks.imdb_sentiment import ImdbSentimentTask
-from .videos import VideoReader, is_video
+from .videos import is_video
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output
@@ -29,8 +28,9 @@ class Input(NamedTuple):
 
     Attributes:
         name: what to call it.
-        encoded: it as the model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`).
-        kept: which of its steps these are; others are cropped. What ``encoded`` has besides fills it up at the end.
+        encoded: the sequence as the model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`).
+        kept: the steps of the user's sequence that ``encoded`` holds; others are cropped. Further steps of ``encoded``
+            are padding, at its end.
     """
 
     name: str
@@ -39,9 +39,9 @@ class Input(NamedTuple):
 
 
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
-    """Raise :class:`UserError`, before any is read, for an input that is not there or not of the model's kind."""
+    """Raise :class:`UserError`, before any is read, for an input that does not exist or that the model can't read."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
-    if isinstance(hub.task, FeatureTask):
+    if hub.task.video_folder is not None:
         suffixes += SUFFIXES
     if not hub.reads_words and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
@@ -60,7 +60,7 @@ def read_inputs(
 ) -> Iterator[Input]:
     """Texts first, then files, each read when its turn comes; :class:`UserError` for one that the model can't read.
 
-    ``videos`` reads those among the files.
+    ``videos`` reads the files that are videos.
     """
     for text in texts:
         yield _encode_text(hub, _shorten(text) or "--text", text)
@@ -119,17 +119,16 @@ def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Inp
             encoded = _encode_sequence(hub, part)
         except ValueError as error:
             raise UserError(f"{part_name}: {error}") from error
-        if isinstance(hub.task, ImdbSentimentTask):
-            encoded = torch.from_numpy(hub.task.fit(encoded.numpy()))  # as its encode does it with texts
+        if hub.reads_words:
+            encoded = torch.from_numpy(hub.task.fit_token_ids(encoded.numpy()))
         steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
         if len(steps):
             raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
-        is_features = isinstance(hub.task, FeatureTask)
-        yield Input(part_name, encoded, hub.task.frames.fit.kept(len(part)) if is_features else range(len(encoded)))
+        yield Input(part_name, encoded, hub.task.kept_steps(part, len(encoded)))
 
 
 def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:
-    """The array as one sequence if the model reads such, else as N of them."""
+    """The array as one sequence if the model reads it as one, otherwise as N sequences."""
     try:
         _encode_sequence(hub, array)
         return [(name, array)]
@@ -142,7 +141,7 @@ def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str,
 
 
 def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
-    """``hub.encode``, which [T] satisfies as [T, 1] too."""
+    """``hub.encode``, which reads [T] as [T, 1] too."""
     array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
     try:
         return hub.encode(array)
@@ -164,7 +163,7 @@ def _read_npy(path: str) -> np.ndarray:
 
 
 def _read_csv(path: str) -> np.ndarray:
-    """[T, D], a line for each step; of integers where all are written as such, as images have another range then.
+    """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
     A first line without any number is a header.
     """
@@ -196,7 +195,7 @@ def _is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return "_" not in field  # 1_000 is one to Python
+    return "_" not in field  # 1_000 is a number to Python
 
 
 def _is_whole(field: str) -> bool:
@@ -209,7 +208,7 @@ def _read_png(path: str) -> np.ndarray:
 
     with Image.open(path) as image:
         found = image.mode
-        if "16" in str(image.tile[0][3]):  # whose upper halves alone Pillow would read
+        if "16" in str(image.tile[0][3]):  # Pillow would read their upper halves alone
             found += " of 16 bits"
         if found in IMAGE_MODES and image.convert("RGBA").getextrema()[-1][0] < 255:
             found += " with transparency"
@@ -223,5 +222,5 @@ def _read_png(path: str) -> np.ndarray:
 READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
 WORD_FILES = (".txt", ".npy")
 NUMBER_FILES = (".npy", ".csv", ".png")
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; no names of columns
-IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's; it would cut off others' numbers
+MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others

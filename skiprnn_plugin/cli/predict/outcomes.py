@@ -16,7 +16,7 @@ def has_spans(hub: SkipRNNHub) -> bool:
 
 
 def find_likeliest(hub: SkipRNNHub, read: Input, prediction: Prediction) -> Tuple[str, float]:
-    """A class and its probability; of a model that predicts at every step, the highest at any that the input has."""
+    """A class and its probability; of a model that predicts at every step, the highest at any step of the input."""
     values = prediction.values[: len(read.kept)] if hub.task.per_step else prediction.values
     return hub.class_names[values.argmax() % values.shape[-1]], float(values.max())
 

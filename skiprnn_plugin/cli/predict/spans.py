@@ -1,4 +1,4 @@
-"""When each class is there, from a model's probabilities at every step."""
+"""When each class is present, from a model's probabilities at every step."""
 
 from typing import Any, Dict, List, NamedTuple
 
@@ -9,13 +9,13 @@ from .inputs import Input
 
 
 class Span(NamedTuple):
-    """Consecutive steps in which a class is there.
+    """Consecutive steps in which a class is present.
 
     Attributes:
-        number: the class's.
-        probability: its highest in these steps.
+        number: of the class.
+        probability: the class's highest in these steps.
         start: the first step, from 0.
-        end: the one behind the last.
+        end: the step after the last.
     """
 
     number: int
@@ -43,9 +43,9 @@ def find_spans(probabilities: np.ndarray, threshold: float) -> List[Span]:
 def as_timeline(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> List[Dict[str, Any]]:
     """Label, probability, start and end of each span.
 
-    Step k lasts from k / rate to (k + 1) / rate seconds, as in evaluation, where the task has a ``frame_rate``; else
-    start and end are numbers of steps. They count from the input's own beginning, also where that is cropped. What only
-    fills up is in no span.
+    Step k lasts from k / rate to (k + 1) / rate seconds, as in evaluation, where the task has a ``frame_rate``;
+    otherwise start and end are numbers of steps. They count from the beginning of the input, also if that is cropped.
+    Padding is in no span.
     """
     rate, first = hub.task.frame_rate, read.kept.start
 

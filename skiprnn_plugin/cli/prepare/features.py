@@ -8,15 +8,15 @@ from typing import Any, Dict
 from ...arguments import UserError
 from .feature_folder import add_folder_arguments, write_folder
 
-HELP = "check sequences of features and put them into one file (one's own, an .npz of several subjects, or Charades)"
+HELP = "check sequences of features and put them into one file (your own, an .npz of several subjects, or Charades)"
 SOURCE_HELP = """
-a folder with manifest.tsv, whose columns are sequence (NAME), steps, split (train, valid, perhaps test) and label, or
-annotations and duration, and a file NAME.npy, floats [steps, features], for each sequence; or an .npz file of several
-subjects: values, floats [sum of steps, features], the sequences one after the other, and of each sequence lengths (its
-steps), labels and subject, both whole numbers or names; perhaps label_names, if labels are numbers from 0; or, with
---annotations, Charades_v1_features_rgb
+a folder with manifest.tsv, whose columns are sequence (NAME), steps, split (train, valid, optionally test) and label,
+or annotations and duration, and a file NAME.npy, floats [steps, features], for each sequence; or an .npz file of
+several subjects: values, floats [sum of steps, features], one sequence after the other, and for each sequence lengths
+(its steps), labels and subject, both integers or names; and optionally label_names, if labels are numbers from 0; or,
+with --annotations, Charades_v1_features_rgb
 """
-# Options of one kind of source alone, and their defaults
+# Options that only one kind of source has, and their defaults
 OF_SUBJECTS = {
     "held_out_subjects": None,
     "valid_subjects": None,

@@ -1,4 +1,4 @@
-"""A folder of results that is there whole or not at all."""
+"""A folder of results that exists whole or not at all."""
 
 import contextlib
 import os
@@ -20,14 +20,14 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
 
     Args:
         dest: the folder to make.
-        overwrite: whether a ``dest`` that is there is replaced; it stays until the new one is complete.
+        overwrite: whether an existing ``dest`` is replaced; it stays until the new one is complete.
         record: a file that every such folder holds; one without it is never replaced.
         resume: keep the folder when the context does not end well, and hand it, as it is, to the next run.
 
     Raises:
-        UserError: ``dest`` is there and may not be replaced, or can't be written.
+        UserError: ``dest`` exists and may not be replaced, or can't be written.
     """
-    dest = Path(os.path.realpath(dest))  # "." has a name too, and of a link what it stands for is replaced
+    dest = Path(os.path.realpath(dest))  # "." gets a name, and a link's target is replaced
     part, old = (dest.parent / f".{dest.name}.{os.getpid()}.{suffix}" for suffix in ("part", "old"))
     parents = [parent for parent in dest.parents if not os.path.lexists(parent)]
     try:
@@ -46,7 +46,7 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
             shutil.rmtree(part, ignore_errors=True)
         _clear_old(old, dest)
         for parent in parents:
-            with contextlib.suppress(OSError):  # not empty, or not there
+            with contextlib.suppress(OSError):  # not empty, or it does not exist
                 parent.rmdir()
 
 
@@ -54,13 +54,13 @@ def _check(dest: Path, overwrite: bool, record: str) -> None:
     if not os.path.lexists(dest):
         return
     if not overwrite:
-        raise UserError(f"{dest}: is there already; --overwrite replaces it")
+        raise UserError(f"{dest}: already exists; --overwrite replaces it")
     if not (dest / record).is_file():
         raise UserError(f"{dest}: --overwrite replaces only what this command made, and it holds no {record}")
 
 
 def _clear_leftovers(dest: Path, keep_as: Optional[Path]) -> None:
-    """Tidy up after processes that have ended; the folder of one of them, perhaps, is kept under a name of ours."""
+    """Remove what processes that have ended left behind; a folder that one of them had set aside is kept, renamed."""
     pattern = re.compile(rf"\.{re.escape(dest.name)}\.([0-9]{{1,9}})\.(part|old)")
     for path in dest.parent.iterdir():
         match = pattern.fullmatch(path.name)

@@ -8,12 +8,12 @@ from pathlib import Path
 from ...arguments import UserError
 from .feature_folder import add_folder_arguments, write_folder
 
-HELP = "encode the frames of videos (UCF-101, or a folder of one's own) by ResNet-50"
+HELP = "encode the frames of videos (UCF-101, or a folder of your own) by ResNet-50"
 SOURCE_HELP = """
 a folder of videos with manifest.tsv, whose columns are sequence (a video's path in the folder), split (train, valid or
 any other) and label, or annotations and duration; or, with --splits, UCF-101
 """
-WEIGHTS_HELP = "of ResNet-50, as torchvision publishes them for ImageNet (resnet50-0676ba61.pth)"
+WEIGHTS_HELP = "the weights of ResNet-50, as torchvision publishes them for ImageNet (resnet50-0676ba61.pth)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--splits",
         type=Path,
         metavar="DIR",
-        help="ucfTrainTestlist; its training list becomes the split train, its test list the split valid; videos that "
-        "are not there are left out",
+        help="ucfTrainTestlist; its training list becomes the split train, its test list the split valid; listed "
+        "videos that do not exist are left out",
     )
     parser.add_argument("--split-number", type=int, metavar="N", help="which of its splits (default: 1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> str:
     options = {"frame_rate": args.frame_rate, **encoder.description, **options, "missing": len(videos.missing)}
     summary = write_folder(source, args, options)
     if videos.missing:
-        summary += f"; {len(videos.missing):,} that are listed are not there, as {videos.missing[0]}"
+        summary += f"; {len(videos.missing):,} that are listed do not exist, such as {videos.missing[0]}"
     return summary
 
 

@@ -1,0 +1,69 @@
+"""Find the file that a command's argument names: a save-dir's checkpoint or log, or the file itself."""
+
+from pathlib import Path
+from typing import Callable, List, Optional, Sequence
+
+from ..arguments import UserError
+from ..reading import is_hidden
+
+RUN_HELP = (
+    "a fairseq save-dir (its checkpoint_last.pt, or its only *.log), a checkpoint (*.pt, evaluated again), a log of "
+    "fairseq-train --log-format json (its last validation), or the JSON of an earlier skiprnn-report (*.json, all its "
+    "runs)"
+)
+
+
+def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
+    """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
+
+    ``checkpoint`` is ``last`` or ``best``; None stands for the last one, or else the save-dir's log.
+    """
+    run = Path(path)
+    if not run.exists():
+        raise UserError(f"{run}: no such file or folder")
+    if not run.is_dir():
+        return run
+    file = run / f"checkpoint_{checkpoint or 'last'}.pt"
+    if file.exists():
+        return file
+    if checkpoint:
+        raise UserError(f"{run}: holds no {file.name}")
+    return _only_log(run, f"holds no {file.name} and")
+
+
+def find_log(path: str) -> Path:
+    """The log that a RUN argument stands for: a save-dir's one, or the file itself."""
+    run = Path(path)
+    if not run.exists():
+        raise UserError(f"{run}: no such file or folder")
+    return _only_log(run, "holds") if run.is_dir() else run
+
+
+def _only_log(folder: Path, found: str) -> Path:
+    logs = sorted(log for log in folder.glob("*.log") if not is_hidden(log.name))
+    if len(logs) != 1:
+        names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
+        raise UserError(f"{folder}: {found} {names}")
+    return logs[0]
+
+
+def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) -> List[Path]:
+    """The files that RUN arguments stand for; :class:`UserError` if one is given twice."""
+    files: List[Path] = []
+    for file in map(find, paths):
+        if any(file.samefile(other) for other in files):
+            raise UserError(f"{file}: given twice")
+        files.append(file)
+    return files
+
+
+def find_checkpoint(path: str) -> Path:
+    """The checkpoint that an argument stands for: a save-dir's last one, or the file itself."""
+    file = find_file(path)
+    if not is_checkpoint(file):
+        raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
+    return file
+
+
+def is_checkpoint(path: Path) -> bool:
+    return path.suffix == ".pt"

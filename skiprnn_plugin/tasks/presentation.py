@@ -1,0 +1,117 @@
+"""What a task says to ``skiprnn-plot`` and ``skiprnn-predict``: how its sequences are drawn, described and read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+MOST_NAMES = 4  # classes that a description lists
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How ``skiprnn-plot samples`` draws sequences.
+
+    Attributes:
+        kind: ``"points"``, a panel for each sequence, with a mark at the first feature of each step; ``"curves"``, a
+            panel with all features over time, and marks below it; ``"images"``, whose pixels are from 0 to 1; or
+            ``"text"``, for token ids. None stands for text if the model has an embedding, and for curves otherwise.
+        spread: take sequences from the whole split, as it may be sorted by label; False takes its first ones.
+        time_label: of points, the horizontal axis.
+        first_time, time_step: of points, where the first step is on that axis, and how far apart steps are.
+        value_label: of points, the vertical axis.
+        marked_feature: of points, the number of a feature; a ring is drawn around steps in which it is above 0. None
+            draws no rings, but a line through the points.
+        marked_label: of points, what the ring means.
+        image_shape: of images, height and width; None if they are square.
+        pixel_order: of images, where each pixel of the sequence lies in the flattened image, integers [height *
+            width]; None if they are in order.
+    """
+
+    kind: Optional[str] = None
+    spread: bool = True
+    time_label: str = "time step"
+    first_time: float = 1
+    time_step: float = 1
+    value_label: str = "value"
+    marked_feature: Optional[int] = None
+    marked_label: str = "marked"
+    image_shape: Optional[Tuple[int, int]] = None
+    pixel_order: Optional[np.ndarray] = None
+
+
+class Presented:
+    """A mixin for tasks with what the tools ask; every part has a default that a task may replace.
+
+    Attributes:
+        drawing: how sequences are drawn.
+        video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of videos' frames;
+            ``skiprnn-predict`` then takes videos too, and encodes them as this folder says.
+        head_steps: how many steps the model reads of a sequence, if these are its first ones; None if it reads its last
+            ones, or all.
+    """
+
+    drawing = Drawing()
+    video_folder: Optional[Path] = None
+    head_steps: Optional[int] = None
+
+    # A task sets these for the hub as well, see :class:`skiprnn_plugin.tasks.sequence.SequenceTask`
+    predicts: Optional[str]
+    per_step: bool
+    class_names: Optional[Sequence[str]]
+
+    def describe_outcome(self, target: np.ndarray, prediction: np.ndarray) -> str:
+        """A sequence's target and prediction in words, for the title of its picture.
+
+        Args:
+            target: as the dataset's batches hold it: a class, a number, or [C] for labels; [T, ...] if the task
+                predicts at every step.
+            prediction: the model's output, [output_size], or [T, output_size].
+        """
+        if self.predicts == "labels":
+            return self._describe_labels(np.atleast_2d(target), np.atleast_2d(prediction))
+        if self.predicts == "classes":
+            predicted = prediction.argmax(-1)
+            if self.per_step:
+                return f"{(predicted == target).sum():,} of {len(target):,} steps right"
+            if self.class_names is None:
+                return f"class {target}, predicted {predicted}"
+            return f"label {self.class_names[target]}, predicted {self.class_names[predicted]}"
+        if self.predicts == "numbers":
+            if prediction.size == 1:
+                return f"target {target.item():.3f}, predicted {prediction.item():.3f}"
+            return (
+                f"root mean square error {np.sqrt(np.mean((prediction - target.reshape(prediction.shape)) ** 2)):.3g}"
+            )
+        return ""
+
+    def _describe_labels(self, target: np.ndarray, prediction: np.ndarray) -> str:
+        """The classes that apply at any step, and as many that are the likeliest; both arguments are [T, C]."""
+        names = self.class_names if self.class_names is not None else list(map(str, range(target.shape[1])))
+        true = target.any(0).nonzero()[0]
+        likeliest = np.argsort(-prediction.max(0), kind="stable")[: max(len(true), 1)]
+        listed, predicted = (" ".join(names[index] for index in chosen[:MOST_NAMES]) for chosen in (true, likeliest))
+        return f"labels {listed or 'none'}, likeliest {predicted}"
+
+    def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
+        """Token ids, int64 [T], cropped and padded as the model reads them; ``encode`` does the same with texts."""
+        return token_ids
+
+    def kept_steps(self, raw: np.ndarray, encoded_steps: int) -> range:
+        """The steps of a user's sequence that the model reads; others are cropped.
+
+        Args:
+            raw: what ``encode`` was given.
+            encoded_steps: how many steps it returned. Those beyond the length of the result are padding.
+        """
+        return range(encoded_steps)
+
+    @classmethod
+    def solved_at(cls, options: Mapping[str, Any]) -> Dict[str, float]:
+        """The value at which the task begins to count as solved, by metric; empty if there is no such value.
+
+        Args:
+            options: the task's options, by name.
+        """
+        return {}
