@@ -177,7 +177,7 @@ def test_an_interruption_leaves_nothing(capsys, tmp_path, source, monkeypatch, w
 def test_a_killed_run_is_made_good_by_the_next(prints, tmp_path, source):
     code = """
 import os, signal, sys
-from skiprnn_plugin.data import imdb
+from skiprnn_plugin.prepare import imdb
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
 write_items = imdb.write_items
