@@ -1,1 +1,1 @@
-"""How long the engines take, and what others take for the same: ``python -m benchmarks.run``. Needs torch and tqdm."""
+"""Times the engines, and other libraries on the same problems: ``python -m benchmarks.run``. Needs torch and tqdm."""

@@ -1,4 +1,4 @@
-"""Whether a contestant computes the right thing: who does not gets no speed."""
+"""Checks whether a contestant computes the right results; one that does not is not timed."""
 
 from typing import NamedTuple, Optional
 
@@ -42,10 +42,10 @@ def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
         if wrong.any():
             return f"updates: {int(wrong.sum())} of {wrong.numel()} differ"
         return _find_difference(result, expected.gated, dtype, rows)
-    asked, got = (each.float().mean().item() for each in (expected.gated.updates, result.updates))
-    if abs(asked - got) > FRACTION_TOLERANCE:
-        return f"updates: a fraction of {got:.3f}, expected {asked:.3f}"
-    # the same updates for both, as one that differs changes all that follows
+    wanted, got = (updates.float().mean().item() for updates in (expected.gated.updates, result.updates))
+    if abs(wanted - got) > FRACTION_TOLERANCE:
+        return f"updates: a fraction of {got:.3f}, expected {wanted:.3f}"
+    # Both get the same updates, because one update that differs changes all later ones
     schedule = expected.gated.updates
     result, reference = contestant.run(schedule), Engine(problem, contestant.mode, 1, "reference").run(schedule)
     if not torch.equal(result.updates, schedule):

@@ -1,4 +1,4 @@
-"""Who is timed: the engines of ``skiprnn_plugin.ops`` and their peers, which update at every step."""
+"""The contestants that are timed: the engines of ``skiprnn_plugin.ops``, and peers, which update at every step."""
 
 import importlib.util
 from functools import partial
@@ -14,7 +14,7 @@ from .problem import Problem
 
 
 class Result(NamedTuple):
-    """What a run came to.
+    """The results of a run.
 
     Attributes:
         output: after the last step, [B, H], or after every step, [B, T, H].
@@ -74,7 +74,7 @@ class _Module(Contestant):
     def refresh(self):
         """One number of each matrix goes to the next one up, and back the next time: values stay what they were."""
         if self.mode == "training":
-            for matrix in (each for each in self.parameters.values() if each.dim() == 2):
+            for matrix in (parameter for parameter in self.parameters.values() if parameter.dim() == 2):
                 number = matrix[0, :1]
                 number.copy_(torch.nextafter(number, torch.full_like(number, self.direction)))
             self.direction = -self.direction

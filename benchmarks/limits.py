@@ -1,4 +1,4 @@
-"""What the machine could do at most, and how near to it a contestant comes. On the CPU, in float32."""
+"""Measures the limits of the machine, and compares contestants with them. On the CPU, in float32."""
 
 import time
 from itertools import cycle
@@ -68,17 +68,20 @@ def describe(limits: Limits) -> str:
     products = _best(limits["products"], ("by", "threads"), "gflops")
     streams = _best(limits["streams"], ("bytes",), "gb_per_second")
     by = (f"{by} {gflops:.0f} (threads: {threads})" for (by, threads), gflops in products.items())
-    of = (f"{size / 1000:.0f} kB at {rate:.0f}" for (size,), rate in streams.items())
-    texts = {"GFLOP/s of large products": ", ".join(by), "GB/s of one thread that reads again and again": ", ".join(of)}
+    rates = (f"{size / 1000:.0f} kB at {rate:.0f}" for (size,), rate in streams.items())
+    texts = {
+        "GFLOP/s of large products": ", ".join(by),
+        "GB/s of one thread that reads again and again": ", ".join(rates),
+    }
     return " ".join(f"{title}: {text}." for title, text in texts.items() if text)
 
 
 def _best(measured: List[Dict[str, Any]], keys: Tuple[str, ...], value: str) -> Dict[tuple, float]:
     """The largest value for each combination of the keys'."""
     best: Dict[tuple, float] = {}
-    for each in measured:
-        key = tuple(each[name] for name in keys)
-        best[key] = max(each[value], best.get(key, 0.0))
+    for measurement in measured:
+        key = tuple(measurement[name] for name in keys)
+        best[key] = max(measurement[value], best.get(key, 0.0))
     return best
 
 

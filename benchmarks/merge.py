@@ -30,7 +30,7 @@ def merge(reports: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
         **{name: first[name] for name in SAME},
         "parts": [part for report in reports for part in report.get("parts") or [_heading(report)]],
         "limits": {
-            kind: [each for report in reports for each in report.get("limits", {}).get(kind, [])]
+            kind: [limit for report in reports for limit in report.get("limits", {}).get(kind, [])]
             for kind in ("products", "streams")
         },
         "seconds_in_all": sum(report["seconds_in_all"] for report in reports),

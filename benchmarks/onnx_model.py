@@ -56,10 +56,10 @@ def _weights(skip: SkipRNNBase, layer: int) -> Sequence[Tensor]:
 
     def reordered(name):
         blocks = getattr(skip, f"{name}_l{layer}").detach().chunk(len(order))
-        return torch.cat([blocks[each] for each in order])
+        return torch.cat([blocks[position] for position in order])
 
     biases = torch.cat([reordered("bias_ih"), reordered("bias_hh")])
-    return [each.unsqueeze(0) for each in (reordered("weight_ih"), reordered("weight_hh"), biases)]
+    return [array.unsqueeze(0) for array in (reordered("weight_ih"), reordered("weight_hh"), biases)]
 
 
 def _constant(name: str, value: Tensor) -> "onnx.TensorProto":

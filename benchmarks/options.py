@@ -72,21 +72,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.run", usage="python -m benchmarks.run [options]", description=benchmarks.__doc__
     )
     add = parser.add_argument
-    add("--suite", choices=SUITES, default="cpu", help="what is measured where nothing else is asked for")
+    add(
+        "--suite",
+        choices=SUITES,
+        default="cpu",
+        help="the problems that give the other options their defaults",
+    )
     add("--quick", action="store_true", help="a few shapes and runs, for two minutes at most")
     shape = _one_of({**FAMILIES, **SHAPES}, "a shape, as mnist-b256, or all batches of one, as mnist")
     add("--shapes", nargs="+", type=shape, metavar="NAME", help=f"of {', '.join(SHAPES)}")
     add("--cells", nargs="+", type=_one_of(CELLS), metavar="CELL", help=f"of {', '.join(CELLS)}")
-    add("--fractions", nargs="+", type=_fraction, metavar="F", help=f"of steps used, or {MIXED}")
+    add("--fractions", nargs="+", type=_fraction, metavar="F", help=f"fractions of steps used, or {MIXED}")
     add("--dtypes", nargs="+", type=_one_of(DTYPES), metavar="DTYPE", help=f"of {', '.join(DTYPES)}")
-    add("--mode", choices=MODES, help="one of the two alone")
+    add("--mode", choices=MODES, help="only this mode (default: both)")
     add("--threads", nargs="+", type=_threads, metavar="N", help="numbers of threads")
-    add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"of {', '.join(ENGINES)}")
+    add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"engines to time, of {', '.join(ENGINES)}")
     add("--peers", nargs="*", type=_one_of(PEERS), metavar="NAME", help=f"of {', '.join(PEERS)}, or none")
     add("--no-memory", action="store_true", help="leave out the peak memory of a training step")
-    add("--seconds", type=_positive, help="of timing, for each problem, mode and number of threads (default 5)")
-    add("--time-limit", type=_positive, metavar="SECONDS", help="after which no further problem begins")
-    add("--device", choices=("cpu", "cuda"), help="another than the suite's")
+    add("--seconds", type=_positive, help="seconds of timing for each problem, mode and number of threads (default 5)")
+    add("--time-limit", type=_positive, metavar="SECONDS", help="seconds after which no further problem begins")
+    add("--device", choices=("cpu", "cuda"), help="the device (default: the suite's)")
     add("--output", type=json_file, metavar="FILE.json", help="all numbers; the tables go to FILE.md")
     return parser
 

@@ -79,7 +79,7 @@ def as_markdown(report: Dict[str, Any]) -> str:
     lines += ["", described] if described else []
     if report["summary"]:
         title = f"How many times as fast as the fastest peer {summary.ENGINE} is, float32"
-        note = "The smallest of all shapes, batches and numbers of threads, their geometric mean in brackets."
+        note = "The worst case of all shapes, batches and numbers of threads; their geometric mean in parentheses."
         lines += ["", f"## {title}", "", note, "", *summary.as_tables(report["summary"])]
     entries = report["measurements"]
     for mode, dtype, threads in dict.fromkeys((e["mode"], e["dtype"], e["threads"]) for e in entries):

@@ -39,7 +39,7 @@ SHARED = ("batch_size", "hidden_size", "num_layers", "dropout", "input_dropout")
 
 
 class TorchRecurrence(nn.Module):
-    """torch's module in the place of a Skip RNN: called alike, it updates at every step.
+    """torch's module in place of a Skip RNN: it is called in the same way and updates at every step.
 
     Sequences that differ in length are packed, or else read to the end of their padding, which computes more; but the
     gradients of packed ones take torch a time that grows with the square of the length.
@@ -131,10 +131,10 @@ def measure(
     """An entry for each model, timed on ``count`` sequences; ``times_torch`` is how many times as fast as torch's it
     is."""
     timed = {name: prepare(loaded, mode, count) for name, loaded in models.items()}
-    for each in timed.values():
-        each.run()  # warm
+    for model in timed.values():
+        model.run()  # warm
     times = time_interleaved(timed, seconds, "cpu")
-    middle = {name: median(each) / count for name, each in times.items()}
+    middle = {name: median(seconds) / count for name, seconds in times.items()}
     return [
         {
             "mode": mode,
@@ -238,12 +238,12 @@ def run(args: argparse.Namespace) -> str:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trained", description=__doc__.splitlines()[0])
     parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
-    parser.add_argument("--split", help="whose sequences to read (default: the one that the task's table reports)")
-    parser.add_argument("--checkpoint", choices=("last", "best"), help="the one to take from a save-dir")
+    parser.add_argument("--split", help="the split to read (default: the one that the task's table reports)")
+    parser.add_argument("--checkpoint", choices=("last", "best"), help="the checkpoint to take from a save-dir")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="what to time (default: all)")
-    parser.add_argument("--sequences", type=int, default=256, help="how many (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=20, help="for each mode (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--sequences", type=int, default=256, help="the most sequences to time (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds for each mode (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="a JSON file for all numbers")
     add_loading_arguments(parser)
     return run_command("benchmarks.trained", run, parser.parse_args(argv))

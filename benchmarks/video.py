@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> str:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.video", description=__doc__.splitlines()[0])
-    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="of torchvision's ResNet-50")
+    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="a file with weights of torchvision's ResNet-50")
     parser.add_argument("videos", metavar="VIDEO", type=Path, nargs="+")
-    parser.add_argument("--frame-rate", type=float, default=25.0, help="default: %(default)g")
+    parser.add_argument("--frame-rate", type=float, default=25.0, help="frames in a second (default: %(default)g)")
     parser.add_argument("--frames", type=int, default=256, help="how many to encode (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
     return run_command("benchmarks.video", run, parser.parse_args(argv))
 
 

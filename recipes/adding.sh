@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The paper's table of the adding task: its settings, four seeds, every row or those named.
+# Reproduce the paper's table of the adding task: its settings, four seeds, every row or the rows that you name.
 #
 #   bash recipes/adding.sh [ROW...]        rows: python -m skiprnn_plugin.cli.tables adding
 #
-# SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000), JOBS (runs at a time; default: one per core) and RUNS (where to
-# put them; default: runs) can be set in the environment.
-# Rows that update at every step end once solved, the others at MAX_UPDATE: the fraction of samples used goes on
-# falling after the task is solved, and some rows never solve it. Started again, it leaves finished runs alone and goes
-# on with the others from their last checkpoint (one every 3,000 updates).
-# A run of 60,000 updates takes about 25 minutes of CPU time (Skip GRU, lambda=1e-5, with the native engine).
+# You can set in the environment: SEEDS (default "1 2 3 4"), MAX_UPDATE (training updates; default 60000), JOBS (runs at
+# a time; default: one per core) and RUNS (the folder of the runs; default: runs).
+# Rows that update at every step end when the task is solved, the others at MAX_UPDATE: the fraction of samples used
+# keeps falling after the task is solved, and some rows never solve it. Run the recipe again to resume: it skips
+# finished runs and continues the others from their last checkpoint (one every 3,000 training updates).
+# A run of 60,000 training updates takes about 25 minutes of CPU time (Skip GRU, lambda=1e-5, with the native engine).
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 

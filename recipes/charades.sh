@@ -1,40 +1,43 @@
 #!/usr/bin/env bash
-# The paper's table of Charades, what happens in videos and when: its settings, every row or those named.
+# Reproduce the paper's table of Charades (what happens in videos, and when): its settings, every row or the rows that
+# you name.
 #
 #   bash recipes/charades.sh DATA_DIR [ROW...]          rows: python -m skiprnn_plugin.cli.tables charades
 #   bash recipes/charades.sh DATA_DIR --quick [ROW...]  minutes, with other settings than the paper's
 #
-# DATA_DIR is what skiprnn-prepare features made of the videos' fc7 features, 6 frames in a second, by the RGB stream of
-# the two-stream network (4,096 numbers each; they and the annotations: https://prior.allenai.org/projects/charades).
-# Its split valid, which the table is of, is the official test set.
+# DATA_DIR is a folder that skiprnn-prepare features made from the videos' fc7 features: 4,096 numbers for each frame, 6
+# frames in a second, by the RGB stream of the two-stream network. These features and the annotations are published at
+# https://prior.allenai.org/projects/charades. The table reports the split valid, which is the official test set.
 #
-# SEEDS (default 1), MAX_UPDATE (default 3200: 100 epochs; the paper does not say how long), JOBS (runs at a time;
-# default: one per core) and RUNS (where to put them; default: runs) can be set in the environment.
-# Each run is validated and saved after every epoch. The table is of each run's checkpoint of the best mAP, the mean
-# average precision at 100 points of each video, on the same videos: there are no others. The spread of updates is over
-# the videos. FLOPs include VGG-16's for the frames that are used. mAP over the epochs goes to runs/charades/mAP.png,
-# and which frames of a few videos a run with the first seed used to its samples.png. Started again, the recipe leaves
-# finished runs alone and goes on with the others from their last checkpoint.
-# While all frames are used an update of 256 videos takes 7 s (GRU) or 8 s (LSTM) of CPU time on one AMD EPYC core, and
-# 3.6 GB of memory: a run, with its validations, 6 to 8 hours. Each epoch reads the features, 23 GB in float32.
+# You can set in the environment: SEEDS (default 1), MAX_UPDATE (training updates; default 3200, which are 100 epochs;
+# the paper does not say how many), JOBS (runs at a time; default: one per core) and RUNS (the folder of the runs;
+# default: runs).
+# Each run is validated and saved after every epoch. The table reports the checkpoint with the best mAP, the mean
+# average precision at 100 points of each video; it is chosen on the same videos, as there are no others. The spread of
+# updates is over the videos. FLOPs include those of VGG-16 for the frames that are used. runs/charades/mAP.png shows
+# mAP over the epochs, and samples.png of each run with the first seed which frames of a few videos it used. Run the
+# recipe again to resume: it skips finished runs and continues the others from their last checkpoint.
+# While all frames are used, a training update on 256 videos takes 7 s (GRU) or 8 s (LSTM) of CPU time on one AMD EPYC
+# core, and 3.6 GB of memory; a run with its validations takes 6 to 8 hours. Each epoch reads the features, 23 GB in
+# float32.
 #
-# --quick trains Skip GRU, lambda=1e-3, of one layer of 64 units, with one seed, for 2 epochs: 500 updates (MAX_UPDATE)
-# of 32 videos, with a learning rate that falls from 1e-3 to 0. While all frames are used an update takes 0.3 s, a run
-# thus 3 minutes, and 1 GB of memory.
+# --quick trains a Skip GRU (lambda=1e-3, one layer of 64 units) with one seed for 2 epochs: 500 training updates
+# (MAX_UPDATE) on 32 videos each, with a learning rate that falls from 1e-3 to 0. While all frames are used, a training
+# update takes 0.3 s and a run 3 minutes and 1 GB of memory.
 #
-# To see it at work without Charades, on 40 made-up videos:
+# To try it without Charades, on 40 made-up videos:
 #
 #   python -m tests.made_up_charades made
 #   skiprnn-prepare features made/rgb data --annotations made/train.csv made/test.csv --classes made/classes.txt
 #
-# There --quick takes 3 minutes of CPU time, most of it to validate and save after each update, and ends with mAP 7.94%
-# (chance: 3.2%) from 11.2 of 167 frames: 20 videos are few to learn 157 classes from.
+# On these videos, --quick takes 3 minutes of CPU time, most of it to validate and save after each training update, and
+# ends with mAP 7.94% (chance: 3.2%) from 11.2 of 167 frames: 20 videos are few to learn 157 classes from.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
 read_arguments "$@"
 check_features "$data"
-data=$(cd -- "$data" && pwd) # before the folder is left
+data=$(cd -- "$data" && pwd) # absolute, as read_settings changes the folder
 
 options=(--task feature_localization --data-dir "$data" --eval-points 100 --encoder-flops 1.53e10)
 options+=(--criterion binary_cross_entropy_with_budget --validate-interval 1 --save-interval 1)

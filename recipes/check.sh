@@ -1,8 +1,9 @@
-# Source this: checks of what a recipe is told, each with one clear error; and --help, which prints the recipe's head.
+# Source this for checks of a recipe's arguments and environment, which end the recipe with a one-line error, and for
+# --help, which prints the comment at the head of the recipe.
 
 for _argument in "$@"; do
     case $_argument in
-        --) break ;; # flags of fairseq-train follow
+        --) break ;; # the flags after it are fairseq-train's
         -h | --help)
             sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
             exit

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# The paper's two tables of frequency discrimination, sampled every 1 ms and every 0.5 ms: its settings, four seeds,
-# every row or those named.
+# Reproduce the paper's two tables of frequency discrimination, sampled every 1 ms and every 0.5 ms: its settings, four
+# seeds, every row or the rows that you name.
 #
 #   bash recipes/frequency.sh [ROW...]             rows: python -m skiprnn_plugin.cli.tables frequency-1ms
 #   bash recipes/frequency.sh --quick [ROW...]     minutes, with other settings than the paper's
 #
-# SAMPLING_PERIODS (default "1 0.5"), SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000), JOBS (runs at a time;
-# default: one per core) and RUNS (where to put them; default: runs) can be set in the environment.
-# Rows that update at every step end once solved, the others at MAX_UPDATE: the samples used go on getting fewer after
-# the task is solved. Started again, it leaves finished runs alone and goes on with the others from their last
-# checkpoint (one every 3,000 updates).
-# A run takes several times as long as one of adding.sh: its sequences are twice as long, at 0.5 ms four times.
+# You can set in the environment: SAMPLING_PERIODS (default "1 0.5"), SEEDS (default "1 2 3 4"), MAX_UPDATE (training
+# updates; default 60000), JOBS (runs at a time; default: one per core) and RUNS (the folder of the runs; default:
+# runs). Rows that update at every step end when the task is solved, the others at MAX_UPDATE: the number of samples
+# used keeps falling after the task is solved. Run the recipe again to resume: it skips finished runs and continues the
+# others from their last checkpoint (one every 3,000 training updates).
+# A run takes several times as long as one of adding.sh: its sequences are twice as long, or four times at 0.5 ms.
 #
-# --quick trains Skip GRU, lambda=1e-4, on waves sampled every 1 ms, with one seed, for 1,600 updates (MAX_UPDATE), and
-# draws which samples it used. Its settings are NOT the paper's: the learning rate starts ten times higher and falls to
-# 0, and a batch has 64 sequences, not 256. Expect accuracy 0.998 with 45 of the 100 samples, in half a minute.
+# --quick trains a Skip GRU (lambda=1e-4) on waves sampled every 1 ms, with one seed, for 1,600 training updates
+# (MAX_UPDATE), and draws which samples it used. Its settings are NOT the paper's: the learning rate starts ten times
+# higher and falls to 0, and a batch has 64 sequences, not 256. Expect accuracy 0.998 with 45 of the 100 samples, in
+# half a minute.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 

@@ -1,14 +1,14 @@
-# Source this: training in the background, so that Ctrl-C and SIGTERM reach it, and what a signal stopped is not taken
-# for finished.
+# Source this to train in the background: Ctrl-C and SIGTERM reach the training, and a run that a signal stopped does
+# not count as finished.
 #
 #   background COMMAND...   starts a shell command as a job
-#   logged LOG COMMAND...   in such a job: runs fairseq-train; its output goes to standard output and is added to LOG.
-#                           Fails if the command does, or if a signal made it save and stop.
-#   wait_for_runs           waits until all jobs have ended; ends the script with 130 if it was told to stop
+#   logged LOG COMMAND...   in such a job, runs fairseq-train; its output goes to standard output and to the end of
+#                           LOG. Fails if the command fails, or if a signal made it save and stop.
+#   wait_for_runs           waits until all jobs have ended; ends the script with status 130 if a signal arrived
 #
 # A first signal makes the runs save and stop, a second one ends them at once.
 
-set -m # a process group for each run: Ctrl-C in a terminal then goes to the script alone, which passes it on
+set -m # a process group for each run, so that Ctrl-C in a terminal goes only to the script, which passes it on
 stopped=false
 trap 'stopped=true; signal_runs' INT TERM
 trap signal_runs EXIT
@@ -22,7 +22,7 @@ signal_runs() {
 
 background() { # COMMAND...
     (
-        trap : INT TERM # fairseq-train sees to them; this shell waits for it
+        trap : INT TERM # fairseq-train handles them; this shell waits for it
         "$@"
     ) </dev/null &
 }
@@ -31,7 +31,7 @@ logged() { # LOG COMMAND...
     local before
     touch "$1"
     before=$(wc -c <"$1")
-    trap : INT TERM # again: in a pipeline this is a subshell
+    trap : INT TERM # set again, because in a pipeline this is a subshell
     "${@:2}" 2>&1 | (trap '' INT TERM && exec tee -a "$1")
     if tail -c "+$((before + 1))" "$1" | grep -q '| stopped by '; then
         return 1
@@ -40,10 +40,10 @@ logged() { # LOG COMMAND...
 
 wait_for_runs() {
     while [ -n "$(jobs -rp)" ]; do
-        wait -n || true # also ends when a signal comes; a failure shows in what is missing
+        wait -n || true # also returns at a signal; a run that failed has no file finished-*
     done
     if $stopped; then
-        echo "stopped; the same command goes on from where the runs were saved" >&2
+        echo "stopped; run the same command again to resume" >&2
         exit 130
     fi
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The paper's table of sequential MNIST: its settings, four seeds, every row or those named.
+# Reproduce the paper's table of sequential MNIST: its settings, four seeds, every row or the rows that you name.
 #
 #   bash recipes/mnist.sh DATA_DIR [ROW...]             rows: python -m skiprnn_plugin.cli.tables mnist
 #   bash recipes/mnist.sh DATA_DIR --quick              a minute, with other settings than the paper's
@@ -8,19 +8,19 @@
 # (http://yann.lecun.com/exdb/mnist/), compressed by gzip or not: train-images-idx3-ubyte, train-labels-idx1-ubyte,
 # t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte.
 #
-# SEEDS (default "1 2 3 4"), MAX_UPDATE (default 129000: 600 epochs), VALID_SIZE (default 5000: the training images held
-# out for validation), JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs) can be
-# set in the environment.
-# Each run is validated and saved after every epoch. The table is of the test images, by each run's checkpoint of the
-# best validation accuracy (the paper reports after 600 epochs); beside it, validation accuracy over the epochs goes to
-# runs/mnist/accuracy.png, and which pixels of a few digits a run with the first seed used to its samples.png. Started
-# again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
-# On one core an update takes 0.33 s (GRU) or 0.45 s (LSTM) while all pixels are used, a run thus 12 or 16 hours at most;
-# without AVX-512 the GRU's takes 1.25 s.
+# You can set in the environment: SEEDS (default "1 2 3 4"), MAX_UPDATE (training updates; default 129000, which are 600
+# epochs), VALID_SIZE (the number of training images held out for validation; default 5000), JOBS (runs at a time;
+# default: one per core) and RUNS (the folder of the runs; default: runs).
+# Each run is validated and saved after every epoch. The table reports the test images, with the checkpoint of the best
+# validation accuracy (the paper reports after 600 epochs). runs/mnist/accuracy.png shows validation accuracy over the
+# epochs, and samples.png of each run with the first seed which pixels of a few digits it used. Run the recipe again to
+# resume: it skips finished runs and continues the others from their last checkpoint.
+# On one core, a training update takes 0.33 s (GRU) or 0.45 s (LSTM) while all pixels are used, so a run takes at most
+# 12 or 16 hours; without AVX-512 a training update of the GRU takes 1.25 s.
 #
-# --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720 updates
-# (MAX_UPDATE) of 64 images, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per row. Expect accuracy
-# 0.979 on the test images with 16.7 of the 28 rows, in a minute (33 seconds of CPU time).
+# --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720
+# training updates (MAX_UPDATE) on 64 images each, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per
+# row. Expect accuracy 0.979 on the test images with 16.7 of the 28 rows, in a minute (33 seconds of CPU time).
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -30,10 +30,10 @@ if [ ! -d "$data" ]; then
     exit 2
 fi
 if $quick && [ ${#rows[@]} != 0 ]; then
-    echo "error: ROW: --quick has a model of its own, got '${rows[0]}'" >&2
+    echo "error: ROW: expected none, as --quick trains another model, got '${rows[0]}'" >&2
     exit 2
 fi
-data=$(cd -- "$data" && pwd) # before the folder is left
+data=$(cd -- "$data" && pwd) # absolute, as read_settings changes the folder
 valid_size=${VALID_SIZE:-5000}
 check_count VALID_SIZE "$valid_size"
 

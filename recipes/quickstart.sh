@@ -4,12 +4,12 @@
 #
 #   bash recipes/quickstart.sh [MAX_UPDATE]
 #
-# MAX_UPDATE (default 6000; also from the environment) is where training ends at the latest: 2,700 updates sufficed where
-# this was tried. Results go to runs/quickstart in the project's folder (RUNS names another folder than runs). Started
-# again before it has finished, it goes on from its last checkpoint (one every 300 updates).
+# MAX_UPDATE (default 6000; can be set in the environment too) is the most training updates that it takes; 2,700 were
+# enough when we tried it. Results go to runs/quickstart in the project's folder (RUNS names another folder than runs).
+# If it is interrupted, run it again to resume from its last checkpoint (one every 300 training updates).
 #
-# Settings are the paper's (recipes/adding.sh has them all) but for a ten times higher learning rate, which gets there
-# in thousands of updates instead of tens of thousands.
+# The settings are the paper's (recipes/adding.sh has them all), except for a ten times higher learning rate, which
+# solves the task in thousands of training updates instead of tens of thousands.
 set -euo pipefail
 source "$(dirname "$0")/check.sh"
 
@@ -18,7 +18,7 @@ check_count MAX_UPDATE "$max_update"
 source "$(dirname "$0")/setup.sh"
 source recipes/jobs.sh
 run=${RUNS:-runs}/quickstart
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a second thread brings little
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a second thread helps little
 
 train() {
     mkdir -p "$run"

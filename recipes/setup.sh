@@ -1,11 +1,11 @@
-# Source this from bash: enters the project's folder and activates .venv, which it makes first if need be.
-# Needs Python 3.11 or 3.12: python3, python3.11, python3.12, or the one that $PYTHON names.
+# Source this from bash. It changes to the project's folder and activates .venv, which it makes if it does not exist.
+# It needs Python 3.11 or 3.12: python3, python3.11, python3.12, or the one that $PYTHON names.
 
 _supported() {
     "$1" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' >/dev/null 2>&1
 }
 
-# Whether .venv was set up from this checkout, and nothing that is built at set-up has changed since.
+# Succeeds if .venv was set up from this checkout, and no source that is built at set-up has changed since.
 _installed() {
     local file
     [ "$(cat .venv/installed 2>/dev/null)" = "$PWD" ] || return 1
@@ -20,7 +20,7 @@ _setup() {
         candidates=("$PYTHON")
     fi
     if [ -n "${RUNS:-}" ] && [[ $RUNS != /* ]]; then
-        RUNS=$PWD/$RUNS # as the caller means it, whose folder is left here
+        RUNS=$PWD/$RUNS # relative to the caller's folder, which is left here
     fi
     cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
     if [ ! -x .venv/bin/python ]; then
@@ -36,7 +36,7 @@ _setup() {
             return 1
         fi
         if ! "$chosen" -m venv .venv; then
-            rm -rf .venv # half made, it would be taken for a whole one
+            rm -rf .venv # otherwise the next call would use the incomplete one
             return 1
         fi
     elif ! _supported .venv/bin/python; then
@@ -45,7 +45,7 @@ _setup() {
     fi
     if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
-        # The pin makes every machine run what was tested; in one command, so that nothing else exchanges it.
+        # The pin makes every machine run the version that was tested. One command, so that no other replaces it.
         .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.13.0 || return 1
         if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then
             echo "The native engine's library was not built; engine auto takes indexed." \

@@ -1,30 +1,32 @@
 #!/usr/bin/env bash
-# Tell seven shoulder exercises by what a smart watch recorded of them, in sequences of 947 to 2,618 steps: a GRU and an
-# LSTM that read every step against Skip GRU and Skip LSTM over lambda, on people that training has not seen.
+# Recognise seven shoulder exercises in the recordings of a smart watch, sequences of 947 to 2,618 steps. A GRU and an
+# LSTM that read every step are compared with Skip GRU and Skip LSTM over lambda, on people that training has not seen.
 #
 #   bash recipes/smartwatch.sh FILE.npz               four seeds of each
 #   bash recipes/smartwatch.sh FILE.npz --quick       a minute: one seed
 #
 # The recordings (Burns et al., 2018: 140 of 10 people, acceleration and rotation at 50 Hz) come with the package
-# seglearn. With pip install seglearn pandas, perhaps in another environment, this writes FILE.npz:
+# seglearn. After pip install seglearn pandas, perhaps in another environment, this writes FILE.npz:
 #
 #   import numpy as np, seglearn.datasets
 #   d = seglearn.datasets.load_watch()
 #   np.savez("FILE.npz", values=np.concatenate(d["X"]), lengths=[len(x) for x in d["X"]], labels=d["y"],
 #            subject=d["subject"], label_names=d["y_labels"])
 #
-# Any other file of that kind will do; skiprnn-prepare features says what it holds. It is prepared once, in
+# Any other file of that form works; skiprnn-prepare features --help describes it. The recipe prepares it once, in
 # $RUNS/smartwatch-data: a fifth of the people for validation (split valid), a fifth for the table (split test).
 #
-# From the environment: CELLS (default "gru lstm"), LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default "1 2 3 4"),
-# MAX_UPDATE (default 280: 40 epochs), JOBS (runs at a time; default: one per core) and RUNS (where to put them;
-# default: runs). Each run is validated and saved every four epochs, and the table has its checkpoint of the best
-# validation accuracy; which steps of a few recordings a run with the first seed used goes to its samples.png, accuracy
-# against updates to runs/smartwatch/tradeoff.png. Started again, the recipe leaves finished runs alone and goes on with
-# the others from their last checkpoint. A run takes ten seconds of CPU time.
+# You can set in the environment: CELLS (default "gru lstm"), LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default
+# "1 2 3 4"), MAX_UPDATE (training updates; default 280, which are 40 epochs), JOBS (runs at a time; default: one per
+# core) and RUNS (the folder of the runs; default: runs). Each run is validated and saved every four epochs, and the
+# table reports its checkpoint of the best validation accuracy. samples.png of each run with the first seed shows which
+# steps of a few recordings it used, and runs/smartwatch/tradeoff.png accuracy against updates. Run the recipe again to
+# resume: it skips finished runs and continues the others from their last checkpoint. A run takes ten seconds of CPU
+# time.
 #
-# --quick has one seed, the GRU, and lambda 1e-4 and 1e-3 alone. Expect accuracy 0.75 with every step, 0.79 with 32% of
-# them and 0.68 with 4%, in 45 seconds of CPU time. It is of 28 recordings of two people: one more is 0.036.
+# --quick has one seed, only the GRU, and only lambda 1e-4 and 1e-3. Expect accuracy 0.75 with every step, 0.79 with 32%
+# of them and 0.68 with 4%, in 45 seconds of CPU time. The table is of 28 recordings of two people, so one recording
+# more or less changes accuracy by 0.036.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -44,7 +46,7 @@ if [ ! -f "$file" ]; then
     echo "error: FILE.npz: expected a file of recordings, got '$file'" >&2
     exit 2
 fi
-file=$(absolute "$file") # before the folder is left
+file=$(absolute "$file") # absolute, as read_settings changes the folder
 folder=smartwatch
 if $quick; then
     CELLS=${CELLS:-gru}
@@ -65,7 +67,7 @@ read -ra lambdas <<<"${LAMBDAS:-0 1e-4 3e-4 1e-3}"
 check_numbers LAMBDAS "${lambdas[@]}"
 
 mkdir -p "${RUNS:-runs}"
-data=$(absolute "${RUNS:-runs}/smartwatch-data") # so that the checkpoints' models find it from anywhere
+data=$(absolute "${RUNS:-runs}/smartwatch-data") # absolute, so that the checkpoints' models find it from any folder
 if [ ! -e "$data" ]; then
     skiprnn-prepare features "$file" "$data" >&2
 fi

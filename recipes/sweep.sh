@@ -1,25 +1,26 @@
 #!/usr/bin/env bash
-# What a task's metric gives up for fewer updates: trains over lambda (--cost-per-sample) and draws the one against the
-# other, beside models that update at every step or skip at random.
+# Measure how much a task's metric suffers from fewer updates: train with several lambda (--cost-per-sample) and draw
+# the metric against the updates, beside models that update at every step or skip at random.
 #
 #   bash recipes/sweep.sh [--quick] [adding | frequency] [-- FLAG...]
 #   bash recipes/sweep.sh own -- --user-dir DIR --task TASK --criterion CRITERION [FLAG...]
 #
-# FLAGs are fairseq-train's, for every run, and win over the recipe's; paths in them start from the project's folder.
+# Every run gets FLAGs, which are fairseq-train's and override the recipe's; paths in them are relative to the project's
+# folder.
 #
-# From the environment: LAMBDAS (default "0 1e-5 1e-4 1e-3"), ARCHS (default "skip_lstm skip_gru"), BASELINES (default
-# "full random", and none with a task of your own), SKIP_PROBS of random (default "0.2 0.5"), METRIC to draw (default
-# mse for adding, else accuracy); and as in the other recipes SEEDS (default "1 2 3 4"), MAX_UPDATE (default 60000),
-# JOBS (runs at a time; default: one per core) and RUNS (where to put them; default: runs). Started again, it leaves
-# finished runs alone and goes on with the others from their last checkpoint. It ends with a table and a picture,
-# runs/sweep-TASK/tradeoff.png. Settings are the paper's: a run of adding takes about 25 minutes of CPU
-# time, and one of frequency several times as long.
+# You can set in the environment: LAMBDAS (default "0 1e-5 1e-4 1e-3"), ARCHS (default "skip_lstm skip_gru"), BASELINES
+# (default "full random", or none with the task own), SKIP_PROBS of the baseline random (default "0.2 0.5"), METRIC, the
+# one to draw (default mse for adding, otherwise accuracy), SEEDS (default "1 2 3 4"), MAX_UPDATE (training updates;
+# default 60000), JOBS (runs at a time; default: one per core) and RUNS (the folder of the runs; default: runs). Run the
+# recipe again to resume: it skips finished runs and continues the others from their last checkpoint. It ends with a
+# table and a picture, runs/sweep-TASK/tradeoff.png. The settings are the paper's: a run of adding takes about 25
+# minutes of CPU time, and one of frequency several times as long.
 #
-# --quick trains Skip LSTM and its baselines with one seed, for 1,000 updates (MAX_UPDATE), on shorter sequences, with
-# 64 units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS. Expect of adding, in 5 minutes
-# of CPU time, that Skip LSTM solves it with 74% of the samples at lambda 1e-4, no more at 3e-4 (65%, MSE 0.01), and
-# gives up at 1e-3; that random skips come to an MSE of 0.035 with 80%. Of frequency, expect accuracy 0.98 with 34 of
-# the 50 samples at lambda 1e-4.
+# --quick trains Skip LSTM and its baselines with one seed, for 1,000 training updates (MAX_UPDATE), on shorter
+# sequences, with 64 units, batches of 64, a learning rate that falls from 3e-3 to 0 and other LAMBDAS. For adding,
+# expect in 5 minutes of CPU time that Skip LSTM solves the task with 74% of the samples at lambda 1e-4, does not quite
+# solve it at 3e-4 (65%, MSE 0.01), and fails at 1e-3, and that random skips reach an MSE of 0.035 with 80%. For
+# frequency, expect accuracy 0.98 with 34 of the 50 samples at lambda 1e-4.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
@@ -101,7 +102,7 @@ for arch in "${archs[@]}"; do
     fi
 done
 
-# Runs of other flags are no points of the same picture.
+# Runs with other flags must not end up in the same picture.
 folder=sweep-$task
 if $quick; then
     folder+=-quick

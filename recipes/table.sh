@@ -1,24 +1,27 @@
-# Source this from a recipe of many runs, as of a table of the paper: what those recipes do alike.
+# Source this from a recipe that trains many runs, for example those of a table of the paper. It defines:
 #
-#   read_arguments ARGUMENT...        takes --quick, and of what stands beside it the first as `data`, the others as `rows`
-#   read_settings MAX_UPDATE          takes from the environment SEEDS (default 1 2 3 4), MAX_UPDATE (default as given),
-#                                     JOBS (default one per core) and RUNS (default runs)
-#   absolute PATH                     prints it as an absolute one
-#   list_rows TABLE ROW...            prints these rows of a table (all, if none is named), each with its flags of
-#                                     fairseq-train; ends the recipe if there is no such row
-#   start TABLE FOLDER TITLE ROW...   starts the runs of these rows of a table (of all, if none is named) that are not
-#                                     finished, in $RUNS/FOLDER/ROW/seed*; on the screen TITLE precedes the row's name
-#   launch TABLE FOLDER TITLE FLAG... does so for one row in $RUNS/FOLDER/seed*, with these flags of fairseq-train; TABLE
-#                                     may be "", where there is none to report. Adds to `runs`, and the first seed's to
-#                                     `first_runs`, which are enough to draw
-#   finish                            waits until they all have ended, and ends the recipe if one failed or a signal
+#   read_arguments ARGUMENT...        sets `quick` if --quick is given, `data` to the first other argument, and `rows`
+#                                     to the rest
+#   read_settings MAX_UPDATE          reads SEEDS (default 1 2 3 4), MAX_UPDATE (default as given), JOBS (default one
+#                                     per core) and RUNS (default runs) from the environment; changes to the project's
+#                                     folder
+#   absolute PATH                     prints the absolute path
+#   list_rows TABLE ROW...            prints these rows of a table (all, if none is named), each with its flags for
+#                                     fairseq-train; ends the recipe if a row does not exist
+#   start TABLE FOLDER TITLE ROW...   starts the unfinished runs of these rows of a table (of all, if none is named), in
+#                                     $RUNS/FOLDER/ROW/seed*; on the screen, TITLE precedes the row's name
+#   launch TABLE FOLDER TITLE FLAG... does the same for one row, in $RUNS/FOLDER/seed*, with these flags for
+#                                     fairseq-train; TABLE may be "" if there is no table to report. Adds the runs to
+#                                     `runs`, and the run with the first seed to `first_runs`, whose samples are drawn
+#   finish                            waits until all runs have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
-#   curves TABLE FILE                 draws their metric over the epochs
-#   report TABLE FLAG...              prints the table of the runs that were started, with these flags of skiprnn-report
+#   curves TABLE FILE                 draws the metric of a table's runs over the epochs
+#   report TABLE FLAG...              prints the table of the runs that were started, with these flags for
+#                                     skiprnn-report
 #
-# Before these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation, and for start
-# `options`, an array of what fairseq-train gets in every run, and perhaps `full_options`, what rows that update at every
-# step get besides. Flags win over what is set below.
+# Before it calls these, the recipe sets `metric`, "NAME TITLE" of the number to show at each validation; for `start`
+# also `options`, an array of the flags that fairseq-train gets in every run, and perhaps `full_options`, the flags that
+# rows which update at every step get in addition. These flags override those in `train` below.
 
 # shellcheck disable=SC1091
 source "$(dirname "${BASH_SOURCE[0]}")/check.sh"
@@ -64,7 +67,7 @@ train() { # RUN NAME FLAG...
     local finished=$1/finished-$max_update
     if [ ! -e "$finished" ]; then
         mkdir -p "$1"
-        # One thread each; the run's whole log in its folder, its validations on the screen.
+        # Each run has one thread. Its whole log goes to its folder, and its validations to the screen.
         logged "$1/train.log" env OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
             --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
             --batch-size 256 --max-update "$max_update" --num-workers 0 \
@@ -81,7 +84,7 @@ train() { # RUN NAME FLAG...
 full_options=()
 runs=()
 first_runs=()
-tables=() # of each run
+tables=() # the table of each run
 
 list_rows() {
     check_distinct ROW "${@:2}"
@@ -96,7 +99,7 @@ start() {
         if [[ $flags == *"--arch full_"* ]]; then
             besides=("${full_options[@]}")
         fi
-        # shellcheck disable=SC2086  # flags are words
+        # shellcheck disable=SC2086  # flags are separate words
         launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" "${besides[@]}" $flags
     done <<<"$rows"
 }
@@ -109,7 +112,7 @@ launch() {
         runs+=("$run")
         tables+=("$1")
         while (($(jobs -rp | wc -l) >= jobs)); do
-            wait -n || true # a failure shows in finish
+            wait -n || true # finish reports a failure
         done
         if $stopped; then
             return
@@ -129,7 +132,7 @@ finish() {
     done
 }
 
-choose() { # TABLE: sets `chosen`, its runs
+choose() { # TABLE: sets `chosen` to the runs of the table
     local index
     chosen=()
     for index in "${!runs[@]}"; do

@@ -1,34 +1,36 @@
 #!/usr/bin/env bash
-# The paper's table of UCF-101, videos with one label each: its settings, every row or those named.
+# Reproduce the paper's table of UCF-101, videos with one label each: its settings, every row or the rows that you name.
 #
 #   bash recipes/ucf101.sh DATA_DIR [ROW...]            rows: python -m skiprnn_plugin.cli.tables ucf101
 #   bash recipes/ucf101.sh DATA_DIR --quick [ROW...]    minutes, with other settings than the paper's
 #
-# DATA_DIR is what this makes of the videos and lists of https://www.crcv.ucf.edu/data/UCF101.php:
+# DATA_DIR is the folder that this makes from the videos and lists of https://www.crcv.ucf.edu/data/UCF101.php:
 #
 #   skiprnn-prepare video UCF-101 DATA_DIR --splits ucfTrainTestlist --weights resnet50-0676ba61.pth
 #
-# 25 frames in a second, and of each what ResNet-50, trained on ImageNet, has after its average pooling (2,048 numbers).
-# Its splits train and valid, which the table is of, are the lists trainlist01 and testlist01. One core makes about 16
-# frames in a second, of 2.4 million; --device cuda does it on a GPU.
+# A second of video has 25 frames, and the features of a frame are the 2,048 numbers after the average pooling of a
+# ResNet-50 that was trained on ImageNet. The split train is the list trainlist01, and the split valid, which the table
+# reports, is testlist01. One core encodes about 16 of the 2.4 million frames in a second; --device cuda uses a GPU.
 #
-# SEEDS (default 1), MAX_UPDATE (default 11400: 300 epochs), JOBS (runs at a time; default: one per core) and RUNS
-# (where to put them; default: runs) can be set in the environment.
-# The first 250 frames are read; empty ones, which are steps too, fill shorter videos up. Each run is validated and
-# saved after every epoch. The table is of each run's checkpoint of the best accuracy, on the same videos: there are no
-# others. FLOPs include ResNet-50's for the frames that are used. Accuracy over the epochs goes to
-# runs/ucf101/accuracy.png, and which frames of a few videos a run with the first seed used to its samples.png. Started
-# again, the recipe leaves finished runs alone and goes on with the others from their last checkpoint.
-# On one core an update takes about 38 s (GRU) or 51 s (LSTM) while all frames are used, a run thus 5 or 7 days at most.
+# You can set in the environment: SEEDS (default 1), MAX_UPDATE (training updates; default 11400, which are 300 epochs),
+# JOBS (runs at a time; default: one per core) and RUNS (the folder of the runs; default: runs).
+# The models read the first 250 frames; shorter videos are padded with zeros, which are steps like any other. Each run
+# is validated and saved after every epoch. The table reports the checkpoint with the best accuracy, which is chosen on
+# the same videos, as there are no others. FLOPs include those of ResNet-50 for the frames that are used.
+# runs/ucf101/accuracy.png shows accuracy over the epochs, and samples.png of each run with the first seed which frames
+# of a few videos it used. Run the recipe again to resume: it skips finished runs and continues the others from their
+# last checkpoint.
+# On one core, a training update takes about 38 s (GRU) or 51 s (LSTM) while all frames are used, so a run takes at most
+# 5 or 7 days.
 #
-# --quick trains Skip GRU, lambda=1e-4, of one layer of 128 units, on 50 frames, with one seed, for 2 epochs: 600
-# updates (MAX_UPDATE) of 32 videos, with a learning rate that falls from 1e-3 to 0.
+# --quick trains a Skip GRU (lambda=1e-4, one layer of 128 units) on 50 frames, with one seed, for 2 epochs: 600
+# training updates (MAX_UPDATE) on 32 videos each, with a learning rate that falls from 1e-3 to 0.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
 read_arguments "$@"
 check_features "$data"
-data=$(cd -- "$data" && pwd) # before the folder is left
+data=$(cd -- "$data" && pwd) # absolute, as read_settings changes the folder
 
 options=(--task feature_classification --data-dir "$data" --padding data --encoder-flops 3.8e9)
 options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)

@@ -52,6 +52,6 @@ def _join_gate(gradients):
 def logged(*runs):
     """What is logged of the updates and the validations of runs one after another, without speed and time."""
     return [
-        [{name: value for name, value in entry.items() if not name.endswith(("wps", "ups", "wall"))} for entry in each]
-        for each in ([entry for run in runs for entry in run.get(tag, [])] for tag in ("train_inner", "valid"))
+        [{name: value for name, value in entry.items() if not name.endswith(("wps", "ups", "wall"))} for entry in log]
+        for log in ([entry for run in runs for entry in run.get(tag, [])] for tag in ("train_inner", "valid"))
     ]

@@ -1,4 +1,7 @@
-"""hydra imports this at its start. So fairseq-hydra-train has the plugin, and what it mends, before it decides about
-processes, where ``common.user_dir`` comes too late."""
+"""hydra imports this when it starts.
+
+So fairseq-hydra-train has the plugin and its workarounds for fairseq before it decides how many processes to start;
+``common.user_dir`` is imported too late for that.
+"""
 
 import skiprnn_plugin  # noqa: F401

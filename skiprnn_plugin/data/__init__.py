@@ -1,3 +1,3 @@
-"""Datasets: numpy, torch and ``FairseqDataset`` only."""
+"""Datasets of prepared data. They need numpy, torch and ``FairseqDataset`` only."""
 
-import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
+import fairseq  # noqa: F401  (fairseq registers the plugin here, while no module of this package is half imported)

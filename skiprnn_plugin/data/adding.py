@@ -8,19 +8,19 @@ from .synthetic import SyntheticDataset
 
 
 def target_variance(low: float, high: float) -> float:
-    """Variance of the sum of two values from U(low, high); 1/6 for U(-0.5, 0.5)."""
+    """The variance of the sum of two values from U(low, high); it is 1/6 for U(-0.5, 0.5)."""
     return 2 * (high - low) ** 2 / 12
 
 
 class AddingDataset(SyntheticDataset):
     """Sequences of (value, marker) pairs; the target is the sum of the two marked values.
 
-    Values are U(low, high). The first marker is uniform over the first tenth of the steps (at least one), the second
-    over the last half.
+    Values are drawn from U(low, high). The first marker is uniform over the first tenth of the steps (over at least
+    one step), the second over the last half.
 
     Args:
-        length: steps of a sequence, T >= 2.
-        low, high: range of the values.
+        length: the number of steps of a sequence, T >= 2.
+        low, high: the range of the values.
         size, key, fixed: see :class:`SyntheticDataset`.
     """
 

@@ -1,8 +1,8 @@
-"""Sequences of features, a vector for each frame of a video or each reading of a sensor, stored as numpy arrays.
+"""Sequences of feature vectors, one for each frame of a video or each reading of a sensor, stored as numpy arrays.
 
-A folder of them holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manifest`) and either ``features.npy``, [sum of
-all steps, D], the sequences one after the other in the manifest's order, or a file ``NAME.npy``, [T, D], for each.
-``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
+A folder of features holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manifest`) and either ``features.npy``,
+[sum of all steps, D], with the sequences one after the other in the manifest's order, or a file ``NAME.npy``, [T, D],
+for each sequence. ``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
 """
 
 from pathlib import Path
@@ -20,11 +20,11 @@ STATISTICS = "statistics.npz"
 
 
 def open_array(path: Path) -> np.ndarray:
-    """A stored array [N, D], mapped and not read; ValueError if it is anything else."""
+    """Map a stored array [N, D] into memory without reading it. Raises ValueError if the file is anything else."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     try:
-        array = np.lib.format.open_memmap(path, mode="r")  # whose header is held against the file's size
+        array = np.lib.format.open_memmap(path, mode="r")  # this compares the header with the file's size
     except Exception as error:  # a file can be broken in any way
         raise ValueError(f"{path}: can't be read as a numpy array ({first_sentence(error)})") from error
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
@@ -35,17 +35,19 @@ def open_array(path: Path) -> np.ndarray:
 
 
 class FeatureStore:
-    """The stored arrays of a folder, mapped and read piece by piece. Pickled, it is the paths.
+    """The stored arrays of a folder, mapped into memory and read piece by piece.
+
+    A pickle holds the paths, not the arrays.
 
     Args:
-        folder: see this module.
-        items: all of its manifest.
+        folder: the folder, laid out as this module's docstring says.
+        items: all items of its manifest.
 
     Attributes:
-        width: features of a step, D.
+        width: the number of features of a step, D.
 
     Raises:
-        ValueError: there is no array, or not with as many steps as the manifest says.
+        ValueError: there is no array, or it does not have as many steps as the manifest says.
     """
 
     def __init__(self, folder: Path, items: Sequence[Item]):
@@ -69,14 +71,14 @@ class FeatureStore:
         return self._joint
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_joint": None}  # a mapped array would be pickled as what it holds
+        return {**self.__dict__, "_joint": None}  # pickling a mapped array would copy all its numbers
 
     def path(self, position: int) -> Path:
-        """The file that a sequence is in."""
+        """The file that holds the sequence at this position of the manifest."""
         return self.folder / (FEATURES if self.is_joint else f"{self.items[position].name}.npy")
 
     def view(self, position: int) -> np.ndarray:
-        """The sequence of an item as it is stored, [T, D], not read yet."""
+        """The sequence of an item as it is stored, [T, D], mapped and not read yet."""
         if self.is_joint:
             return self.joint[self.starts[position] : self.starts[position + 1]]
         path, item = self.path(position), self.items[position]
@@ -89,15 +91,15 @@ class FeatureStore:
         return array
 
     def check(self, positions: Sequence[int]) -> None:
-        """Raise ValueError if one of these sequences is not as the manifest says."""
+        """Raise ValueError if one of these sequences does not have the shape that the manifest says."""
         if not self.is_joint:
             for position in show_progress(positions, str(self.folder)):
                 self.view(position)
 
 
 def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array [T, D] in another type of floats; ValueError if that holds anything but finite numbers."""
-    with np.errstate(over="ignore"):  # it shows as inf
+    """Convert an array [T, D] to another float type. Raises ValueError if a number of the result is not finite."""
+    with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
         converted = array.astype(dtype)
     wrong = np.argwhere(~np.isfinite(converted))
     if len(wrong):
@@ -110,19 +112,17 @@ def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Statistics(NamedTuple):
-    """Mean and standard deviation of each feature over the steps of the split train, float64 [D]."""
+    """The mean and standard deviation of each feature over all steps of the split train, float64 [D]."""
 
     mean: np.ndarray
     std: np.ndarray
 
 
 def read_statistics(folder: Path) -> Statistics:
-    """``statistics.npz``, with the arrays ``mean`` and ``std``. Raises ValueError."""
+    """Read ``statistics.npz``, which holds the arrays ``mean`` and ``std``. Raises ValueError if it can't be read."""
     path = folder / STATISTICS
     if not path.is_file():
-        raise ValueError(
-            f"{path}: no such file, which skiprnn-prepare features makes; it is what features are normalised by"
-        )
+        raise ValueError(f"{path}: no such file; skiprnn-prepare features makes it, and features are normalised by it")
     try:
         with np.load(path, allow_pickle=False) as file:
             statistics = Statistics(*(np.asarray(file[name], dtype=np.float64) for name in Statistics._fields))
@@ -137,18 +137,18 @@ def read_statistics(folder: Path) -> Statistics:
 
 
 class Frames(NamedTuple):
-    """What makes an array of features a model's input.
+    """Turns an array of features into a model's input.
 
     Attributes:
-        fit: to which length. What fills up is 0 after normalising.
-        statistics: of what is normalised to mean 0 and standard deviation 1; None leaves features as they are.
+        fit: the length to bring sequences to. Padding is 0 after normalising.
+        statistics: what to normalise features by, to mean 0 and standard deviation 1; None leaves them as they are.
     """
 
     fit: Fit
     statistics: Optional[Statistics] = None
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
-        """From [any, D] to float32 [T, D]; ValueError if what it reads of it is not finite."""
+        """From [any number of steps, D] to float32 [T, D]. Raises ValueError if a step that is kept is not finite."""
         frames = as_finite(self.fit.cropped(array), np.float32)
         if self.statistics is not None:
             mean, std = self.statistics
@@ -160,14 +160,14 @@ class FeatureDataset(StoredDataset):
     """The sequences of a split.
 
     Args:
-        store: all sequences.
-        frames: what makes them a model's input.
-        positions: which of the store's items they are, [N].
-        targets: what is to be predicted of each, [N].
+        store: the sequences of all splits.
+        frames: turns a stored sequence into a model's input.
+        positions: which of the store's items belong to this split, [N].
+        targets: what is to be predicted for each of them, [N].
         key, fixed: see :class:`StoredDataset`.
 
     Attributes:
-        items: theirs, N of them.
+        items: the manifest's items of this split, [N].
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class FeatureDataset(StoredDataset):
         super().__init__(frames.fit.sizes(np.array([item.steps for item in self.items])), key, fixed)
 
     def read(self, index: int) -> Tuple[np.ndarray, Any]:
-        """Raises ValueError for what is not finite in the stored sequence."""
+        """The input and target of a sequence. Raises ValueError if a stored number is not finite."""
         position = self.positions[index]
         try:
             return self.frames(self.store.view(position)), self.targets[index]

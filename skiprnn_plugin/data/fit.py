@@ -8,14 +8,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Fit:
-    """Brings sequences, of words [T] or of features [T, D], to a length.
+    """Brings sequences, of token ids [T] or of features [T, D], to a length.
 
     Attributes:
-        length: steps that a sequence has at most; with ``padding`` "data", exactly. None leaves it as it is.
-        crop: which end of a longer one stays, "head" or "tail".
-        pad_side: where a shorter one is filled up, "left" or "right".
-        padding: "data": what fills up is input like any other; "masked": shorter sequences stay short.
-        filling: with what: the pad word's number, or 0 of a feature.
+        length: the most steps that a sequence keeps; with ``padding`` "data", the exact number. None keeps all.
+        crop: which end of a longer sequence stays, "head" or "tail".
+        pad_side: the side on which a shorter sequence is padded, "left" or "right".
+        padding: "data": shorter sequences are padded, and padding is input like any other; "masked": they stay short.
+        filling: the value that padding has: the token id of the padding symbol, or 0 for features.
     """
 
     length: Optional[int]
@@ -32,7 +32,7 @@ class Fit:
         return sequence[kept.start : kept.stop]
 
     def kept(self, length: int) -> range:
-        """Which elements of a sequence of so many stay."""
+        """Which elements stay of a sequence with this many."""
         missing = 0 if self.length is None else max(length - self.length, 0)
         return range(length - missing) if self.crop == "head" else range(missing, length)
 
@@ -44,7 +44,7 @@ class Fit:
         return np.pad(sequence, [sides, *[(0, 0)] * (sequence.ndim - 1)], constant_values=self.filling)
 
     def sizes(self, lengths: np.ndarray) -> np.ndarray:
-        """Steps of sequences that have so many, [N]."""
+        """How many steps sequences of these lengths have afterwards, [N]."""
         if self.length is None:
             return lengths
         return np.minimum(lengths, self.length) if self.padding == "masked" else np.full_like(lengths, self.length)

@@ -1,4 +1,4 @@
-"""Files in the IDX format, in which the MNIST database (LeCun, Cortes and Burges) is published."""
+"""Reads files in the IDX format, in which the MNIST database (LeCun, Cortes and Burges) is published."""
 
 import gzip
 import math
@@ -15,15 +15,15 @@ BLOCK = 2**20
 
 
 def read_images(path: Path) -> np.ndarray:
-    """Pixels, uint8 [N, rows, columns], 0 to 255. See :func:`read_labels`."""
+    """Pixels from 0 to 255, uint8 [N, rows, columns]. Raises ValueError as :func:`read_labels` does."""
     return _read(path, 2051)
 
 
 def read_labels(path: Path) -> np.ndarray:
     """Labels, uint8 [N].
 
-    The file may be compressed by gzip, whatever its name says. Raises ValueError, in one line that names it, if it
-    can't be read, is damaged, holds anything else, or nothing.
+    The file may be compressed by gzip, whatever its name says. Raises ValueError, in one line that names the file, if
+    it can't be read, is damaged, is empty or holds anything else.
     """
     return _read(path, 2049)
 
@@ -49,19 +49,19 @@ def _parse(path: Path, file: BinaryIO, magic: int) -> np.ndarray:
     data = _read_up_to(file, size + 1)
     if len(data) != size:
         found = f"only {len(data):,}" if len(data) < size else "more"
-        raise ValueError(f"{path}: expected {size:,} bytes behind the header, as its counts {shape} say, got {found}")
+        raise ValueError(f"{path}: expected {size:,} bytes after the header, as its counts {shape} say, got {found}")
     if size == 0:
         raise ValueError(f"{path}: expected {KINDS[magic]}, got none: its counts are {shape}")
     return np.frombuffer(data, np.uint8).reshape(shape)
 
 
 def _read_shape(path: Path, file: BinaryIO, magic: int) -> Tuple[int, ...]:
-    """The counts in the header, big-endian as all of it."""
+    """The counts in the header, all of which is big-endian."""
     length = 4 + 4 * (magic & 0xFF)
     header = _read_up_to(file, length)
     numbers = [int(number) for number in np.frombuffer(header[: len(header) // 4 * 4], ">u4")]
     if numbers and numbers[0] != magic:
-        found = KINDS.get(numbers[0], "no file of the MNIST database")
+        found = KINDS.get(numbers[0], "not a file of the MNIST database")
         raise ValueError(f"{path}: expected {KINDS[magic]} (magic number {magic}), got {numbers[0]}: {found}")
     if len(header) < length:
         raise ValueError(f"{path}: expected {KINDS[magic]} with a header of {length} bytes, got {len(header)} in all")
@@ -69,7 +69,7 @@ def _read_shape(path: Path, file: BinaryIO, magic: int) -> Tuple[int, ...]:
 
 
 def _read_up_to(file: BinaryIO, count: int) -> bytes:
-    """In blocks, so that counts which a file does not hold take no memory."""
+    """Read in blocks, so that a damaged header with huge counts takes no more memory than the file has."""
     blocks = []
     while count > 0 and (block := file.read(min(count, BLOCK))):
         blocks.append(block)

@@ -12,18 +12,20 @@ from .manifest import Annotation
 
 
 def evaluation_times(duration: float, count: int) -> np.ndarray:
-    """The ``count`` points of a sequence, in seconds: t_j = (j - 1) / count * duration, as Charades' official program
-    computes them, which divides before it multiplies."""
+    """The ``count`` times at which a sequence is evaluated, in seconds: t_j = (j - 1) / count * duration.
+
+    The division comes before the multiplication, as in Charades' official program, so that the rounding is the same.
+    """
     return np.arange(count) / count * duration
 
 
 def labels_at(times: np.ndarray, annotations: Sequence[Annotation], classes: Dict[str, int]) -> np.ndarray:
-    """Which classes are there at each time: those with start <= time <= end; bool [times, classes].
+    """Which classes are present at each time, those with start <= time <= end: bool [times, classes].
 
     Args:
-        times: in seconds, [times].
-        annotations: perhaps of the same class, perhaps with an end before the start, which is never there.
-        classes: the number of each class.
+        times: seconds from the sequence's start, [times].
+        annotations: several may have the same class; one that ends before it starts is never present.
+        classes: the index of each class, by its name.
     """
     labels = np.zeros((len(times), len(classes)), dtype=bool)
     for label, start, end in annotations:
@@ -34,14 +36,15 @@ def labels_at(times: np.ndarray, annotations: Sequence[Annotation], classes: Dic
 class LocalizationDataset(FeatureDataset):
     """The sequences of a split, with a target for each step, bool [T, C].
 
-    Held-out items have ``points`` too: ``steps``, int64 [N], whose predictions are taken for the N points of
-    :func:`evaluation_times`, and ``target``, bool [N, C]. The step for time t is number floor(rate t), or the last one.
+    Held-out items also have ``points``: ``steps``, int64 [N], the steps whose predictions are evaluated at the N times
+    of :func:`evaluation_times`, and ``target``, bool [N, C]. The step for time t is number floor(frame_rate * t), or
+    the last one if there are fewer steps.
 
     Args:
         store, frames, positions, key, fixed: see :class:`FeatureDataset`.
-        classes: their names.
-        frame_rate: steps in a second.
-        eval_points: points of a sequence, N.
+        classes: the names of the classes, [C].
+        frame_rate: the number of steps in a second.
+        eval_points: the number of times at which a sequence is evaluated, N.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class LocalizationDataset(FeatureDataset):
         return {**sample, "points": self._points(index)} if self.fixed else sample
 
     def has_positives(self) -> bool:
-        """Whether any class is there at any of the points."""
+        """Whether any class is present at any evaluation time."""
         return any(self._points(index)["target"].any() for index in range(len(self)))
 
     def _points(self, index: int) -> Dict[str, np.ndarray]:
@@ -85,11 +88,11 @@ class LocalizationDataset(FeatureDataset):
         }
 
     def _first_step(self, index: int) -> int:
-        """How many steps are cropped before the first."""
+        """How many steps are cropped before the first one that is kept."""
         return self.frames.fit.kept(self.items[index].steps).start
 
     def collate_targets(self, targets: Sequence[np.ndarray]) -> Tensor:
-        """bool [B, T, C]; at padding False."""
+        """The targets of a batch, bool [B, T, C]; False at padding."""
         return pad_sequence([torch.from_numpy(target) for target in targets], batch_first=True)
 
     def collater(self, samples) -> Dict[str, Any]:
@@ -97,6 +100,6 @@ class LocalizationDataset(FeatureDataset):
         if batch and self.fixed:
             points = [sample["points"] for sample in samples]
             batch["points"] = {
-                name: torch.from_numpy(np.stack([each[name] for each in points])) for name in ("steps", "target")
+                name: torch.from_numpy(np.stack([point[name] for point in points])) for name in ("steps", "target")
             }
         return batch

@@ -1,4 +1,4 @@
-"""``manifest.tsv``: what sequences a folder of features holds; and ``classes.txt``, what they are labelled with."""
+"""Reads ``manifest.tsv``, the list of a folder's sequences, and ``classes.txt``, the classes of their labels."""
 
 import math
 from pathlib import Path
@@ -10,7 +10,7 @@ REQUIRED = ("sequence", "split")
 
 
 class Annotation(NamedTuple):
-    """A class and when it is there, in seconds from the sequence's start, both ends included."""
+    """A class and when it is present, in seconds from the sequence's start, both ends included."""
 
     label: str
     start: float
@@ -21,14 +21,14 @@ class Item(NamedTuple):
     """A line of the manifest.
 
     Attributes:
-        name: the sequence's; ``NAME.npy`` is its file where it has one of its own.
-        steps: T; 0 if there is no such column.
+        name: the sequence's name; ``NAME.npy`` is its file if each sequence has a separate file.
+        steps: the number of steps, T; 0 if there is no such column.
         split: train, valid, test or any other.
-        label: its class; None if there is no such column.
-        annotations: in the manifest's order, perhaps none; None if there is no such column.
-        duration: in seconds; None if there is no such column.
-        line: its number in the file, from 1.
-        fields: the line as it stands, by column.
+        label: the sequence's class; None if there is no such column.
+        annotations: the annotations in the manifest's order, perhaps empty; None if there is no such column.
+        duration: seconds; None if there is no such column.
+        line: the line's number in the file, from 1.
+        fields: the text of the line, by column.
     """
 
     name: str
@@ -42,18 +42,18 @@ class Item(NamedTuple):
 
 
 def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) -> List[Item]:
-    """All sequences, in the file's order.
+    """Read all sequences, in the file's order.
 
-    The first line names the columns, separated by tabs, in any order: ``sequence``, ``steps``, ``split``; and
-    ``label``, or ``annotations``, as :func:`parse_annotations` reads them, and ``duration``. Others are left alone.
+    The first line names the columns, separated by tabs, in any order: ``sequence``, ``steps``, ``split``; then
+    ``label``, or ``annotations`` (see :func:`parse_annotations`) and ``duration``. Other columns are ignored.
 
     Args:
-        folder: the folder that holds it.
-        columns: those that must be there besides the first three.
-        has_steps: whether ``steps`` must be there too; videos have none yet.
+        folder: the folder that holds the manifest.
+        columns: the columns that are required besides ``sequence``, ``steps`` and ``split``.
+        has_steps: whether ``steps`` is required; the steps of videos are not known yet.
 
     Raises:
-        ValueError: it can't be read, lacks a column, or holds a line that is not what it should be.
+        ValueError: the manifest can't be read, lacks a column, or has a line that is wrong.
     """
     path = folder / MANIFEST
     lines = read_lines(path)
@@ -77,7 +77,7 @@ def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) 
 
 
 def read_lines(path: Path) -> Iterator[Tuple[int, str]]:
-    """A text's lines that are not empty, and their numbers from 1. Raises ValueError if it can't be read."""
+    """The lines of a text file that are not empty, with their numbers from 1. Raises ValueError if it can't be read."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
@@ -86,7 +86,7 @@ def read_lines(path: Path) -> Iterator[Tuple[int, str]]:
     except OSError as error:
         raise ValueError(f"{path}: can't be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected UTF-8 text, got a byte that is none ({error.reason})") from error
+        raise ValueError(f"{path}: expected UTF-8 text, got a byte that is not ({error.reason})") from error
 
 
 def _parse(header: Sequence[str], line: str, number: int) -> Item:
@@ -115,7 +115,7 @@ def _split(line: str) -> List[str]:
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError for a name of a sequence that is none, or that leads out of the folder as a path."""
+    """Raise ValueError if a sequence's name can't be a file's name, or would lead out of the folder as a path."""
     parts = name.split("/")
     if not name.isprintable() or "\\" in name or any(part.strip() in ("", ".", "..") for part in parts):
         raise ValueError(f"expected a sequence's name, perhaps within folders (a/b), got {name!r}")
@@ -143,9 +143,9 @@ def _number(text: str) -> Optional[float]:
 
 
 def parse_annotations(text: str) -> Tuple[Annotation, ...]:
-    """``CLASS START END;CLASS START END``, in seconds, as Charades has them; perhaps none.
+    """Parse annotations as Charades writes them: ``CLASS START END;CLASS START END``, in seconds, or an empty text.
 
-    As there, one may begin after it ends, and end after the sequence does.
+    As in Charades, an annotation may start after it ends, and may end after the sequence does.
     """
     annotations = []
     for part in filter(str.strip, text.split(";")):
@@ -158,7 +158,7 @@ def parse_annotations(text: str) -> Tuple[Annotation, ...]:
 
 
 def read_classes(folder: Path) -> List[str]:
-    """The lines of ``classes.txt``. Raises ValueError if a class is there twice, or none at all."""
+    """The lines of ``classes.txt``. Raises ValueError if a class is listed twice, or if there is none."""
     path = folder / CLASSES
     classes: Dict[str, int] = {}
     for number, line in read_lines(path):
@@ -171,12 +171,12 @@ def read_classes(folder: Path) -> List[str]:
 
 
 def find_labels(items: Sequence[Item], split: str) -> List[str]:
-    """Those of a split, sorted; annotations' too."""
+    """The labels of a split's sequences and of their annotations, sorted."""
     return sorted({label for item in items if item.split == split for label in _labels(item)})
 
 
 def check_labels(folder: Path, items: Sequence[Item], classes: Sequence[str]) -> None:
-    """Raise ValueError for a label, or an annotation's, that is none of the classes."""
+    """Raise ValueError if the label of a sequence or of an annotation is not one of the classes."""
     known = set(classes)
     for item in items:
         for label in _labels(item):

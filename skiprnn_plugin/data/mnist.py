@@ -17,7 +17,7 @@ CLASSES = 10
 def read_database(folder: Path, part: str) -> Tuple[np.ndarray, np.ndarray]:
     """Images, uint8 [N, 784], and labels, uint8 [N], of a part of the database: ``train`` or ``t10k``.
 
-    Raises ValueError, in one line that names the file, if they are not there or are not what they should be.
+    Raises ValueError, in one line that names the file, if a file does not exist or is not what it should be.
     """
     images_path = _find(folder, f"{part}-images", "idx3-ubyte")
     labels_path = _find(folder, f"{part}-labels", "idx1-ubyte")
@@ -35,11 +35,11 @@ def read_database(folder: Path, part: str) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def _find(folder: Path, name: str, kind: str) -> Path:
-    """The first that is there of the names that a file is passed on under."""
+    """The first file that exists; the database is published under several names."""
     names = [f"{name}{separator}{kind}{end}" for separator in "-." for end in ("", ".gz")]
-    for path in (folder / each for each in names):
-        if os.path.exists(path):
-            return path
+    for file in names:
+        if os.path.exists(folder / file):
+            return folder / file
     raise ValueError(f"{folder}: expected the MNIST database's file {names[0]} (or {', '.join(names[1:])}), got none")
 
 
@@ -49,9 +49,9 @@ class MNISTDataset(StoredDataset):
     Args:
         images: uint8 [N, 784].
         labels: uint8 [N].
-        width: pixels in a step, D: 1 or 28.
-        permutation: of the 784 pixels, the same for all images, before they are cut into steps: where each of the
-            sequence's pixels stands in the image, [784]; None for their own order.
+        width: the number of pixels in a step, D: 1 or 28.
+        permutation: an order of the 784 pixels, the same for all images, applied before they are cut into steps: the
+            index in the image of each pixel of the sequence, [784]; None keeps the order.
         key, fixed: see :class:`StoredDataset`.
     """
 

@@ -11,19 +11,22 @@ from torch.nn.utils.rnn import pad_sequence
 
 
 def split_key(split: str, seed: int) -> Tuple[int, int]:
-    """What tells a split of a run from others, for its random draws."""
+    """Integers that seed the random draws of a split, different for each split and seed."""
     return zlib.crc32(split.encode()), seed
 
 
 class SequenceDataset(FairseqDataset):
-    """A subclass makes the items, ``{"id": int, "x": array [T, D], "target": number, "seed": int}``, and says their
-    ``size``, which is T. Words instead of numbers are an ``x`` int64 [T]. The seed is for the model's own random draws.
+    """Makes batches of sequences.
+
+    A subclass makes the items, ``{"id": int, "x": array [T, D], "target": number, "seed": int}``, and returns the
+    ``size`` of each, which is T. For texts, ``x`` holds token ids, int64 [T]. The seed is for the model's random draws.
     """
 
     def collater(self, samples) -> dict:
-        """A batch as fairseq's trainer and our models expect it; ``ntokens`` counts time steps.
+        """Make a batch as fairseq's trainer and our models expect it; ``ntokens`` counts steps.
 
-        ``net_input`` holds ``lengths`` where sequences differ in length: what lies behind a shorter one is not there.
+        ``net_input`` holds ``lengths``, int64 [B], if sequences differ in length; steps past a sequence's length are
+        padding that the model ignores.
         """
         if len(samples) == 0:
             return {}
@@ -44,7 +47,7 @@ class SequenceDataset(FairseqDataset):
         }
 
     def collate_targets(self, targets: Sequence[Any]) -> Tensor:
-        """Those of a batch; here a number each, [B]."""
+        """The targets of a batch, [B]; a subclass whose targets are not numbers overrides this."""
         return torch.from_numpy(np.array(targets))
 
     def num_tokens(self, index: int) -> int:
@@ -55,18 +58,18 @@ class SequenceDataset(FairseqDataset):
 
 
 class StoredDataset(SequenceDataset):
-    """The same sequences in every epoch; a subclass reads one of them.
+    """The same sequences in every epoch; a subclass reads one sequence at a time.
 
-    In training they are shuffled anew in every epoch. Order and seeds of epoch e depend on (``key``, e) alone, so that
-    a run repeats with any number of workers; held out, they stay in order and keep their seeds.
+    A training set is shuffled again in every epoch. The order and seeds of epoch e depend only on (``key``, e), so that
+    a run repeats with any number of workers. A held-out set keeps its order and seeds.
 
     Args:
-        sizes: length T of each sequence, [N].
-        key: integers that tell this set from all others (the seed and the split).
+        sizes: the length T of each sequence, [N].
+        key: integers that seed the random draws (see :func:`split_key`).
         fixed: whether this is a held-out set.
     """
 
-    can_reuse_epoch_itr_across_epochs = False  # for an order of its own in each epoch
+    can_reuse_epoch_itr_across_epochs = False  # so that each epoch has another order
 
     def __init__(self, sizes: np.ndarray, key: Tuple[int, ...], fixed: bool):
         self.sizes = np.asarray(sizes)
@@ -75,7 +78,7 @@ class StoredDataset(SequenceDataset):
         self.set_epoch(1)
 
     def read(self, index: int) -> Tuple[np.ndarray, float]:
-        """Input, float32 [T, D] or int64 [T], and target of a sequence."""
+        """The input, float32 [T, D] or int64 [T], and the target of a sequence."""
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Sequences drawn on the fly: a new set every epoch in training, one fixed set when held out."""
+"""Sequences drawn at random: a training set is drawn again in every epoch, a held-out set only once."""
 
 from typing import Tuple
 
@@ -8,14 +8,14 @@ from .sequence import SequenceDataset
 
 
 class SyntheticDataset(SequenceDataset):
-    """A set of equally long random sequences; a subclass says how to draw one epoch of them.
+    """A set of random sequences of equal length; a subclass draws one epoch of them.
 
-    Item i of epoch e depends on (``key``, e, i) alone, so that a run repeats with any number of workers.
+    Item i of epoch e depends only on (``key``, e, i), so that a run repeats with any number of workers.
 
     Args:
-        size: sequences in an epoch.
-        key: integers that tell this set from all others (the seed and the split).
-        fixed: whether every epoch has the same sequences (held-out sets).
+        size: the number of sequences in an epoch.
+        key: integers that seed the random draws (see :func:`~skiprnn_plugin.data.sequence.split_key`).
+        fixed: whether every epoch has the same sequences, as a held-out set has.
     """
 
     def __init__(self, size: int, key: Tuple[int, ...], fixed: bool):
@@ -26,7 +26,7 @@ class SyntheticDataset(SequenceDataset):
         self.set_epoch(1)
 
     def draw(self, rng: np.random.Generator, size: int) -> Tuple[np.ndarray, np.ndarray]:
-        """Inputs, float32 [size, T, D], and targets, [size]."""
+        """Draw the inputs, float32 [size, T, D], and targets, [size], of an epoch."""
         raise NotImplementedError
 
     def set_epoch(self, epoch: int) -> None:

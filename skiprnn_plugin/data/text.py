@@ -1,4 +1,4 @@
-"""Texts with a label each, read from fairseq's binarized form."""
+"""Labelled texts, read from fairseq's binarized form."""
 
 from pathlib import Path
 from typing import List, NamedTuple, Tuple
@@ -17,8 +17,9 @@ class Items(NamedTuple):
     """The items of a split.
 
     Attributes:
-        tokens: int64 [T] each, perhaps with an end-of-sentence symbol behind, read when they are asked for.
-        lengths: T without that symbol, [N].
+        tokens: the token ids of each item, int64 [T], perhaps followed by an end-of-sentence symbol; an item is read
+            when it is asked for.
+        lengths: the number of token ids of each item without that symbol, [N].
     """
 
     tokens: torch.utils.data.Dataset
@@ -26,7 +27,10 @@ class Items(NamedTuple):
 
 
 def load_dictionary(path: Path) -> Dictionary:
-    """fairseq's ``dict.txt``: its special symbols, then a word and its count on each line."""
+    """Load fairseq's ``dict.txt``: a word and its count on each line. Raises ValueError if it can't be read.
+
+    fairseq's special symbols, which are not in the file, come first.
+    """
     try:
         dictionary = Dictionary.load(str(path))
     except Exception as error:  # a file can be broken, or be something else, in any way
@@ -37,7 +41,10 @@ def load_dictionary(path: Path) -> Dictionary:
 
 
 def load_items(prefix: Path, dictionary: Dictionary) -> Items:
-    """A split, PREFIX.bin and PREFIX.idx; all of it is read once, to find what does not fit the dictionary."""
+    """Load a split from PREFIX.bin and PREFIX.idx.
+
+    All of it is read once. Raises ValueError if it can't be read or a token id is not in the dictionary.
+    """
     for suffix in (".bin", ".idx"):
         if not Path(f"{prefix}{suffix}").is_file():
             raise ValueError(f"{prefix}{suffix}: no such file")
@@ -53,25 +60,28 @@ def load_items(prefix: Path, dictionary: Dictionary) -> Items:
 
 
 def _check_item(tokens: torch.Tensor, dictionary: Dictionary) -> int:
-    """Its length without the end-of-sentence symbol."""
+    """The item's length without the end-of-sentence symbol. Raises ValueError for a token id outside the dictionary."""
     if len(tokens) == 0:
         return 0
     low, high = tokens.min(), tokens.max()
     if low < 0 or high >= len(dictionary):
         wrong = low if low < 0 else high
-        raise ValueError(f"symbol {wrong} is none of the {len(dictionary)} of its dictionary")
+        raise ValueError(f"expected token ids of its dictionary, from 0 to {len(dictionary) - 1}, got {wrong}")
     return len(tokens) - int(tokens[-1] == dictionary.eos())
 
 
 def find_classes(dictionary: Dictionary) -> List[int]:
-    """The symbols of a label dictionary that are labels: neither fairseq's own, nor ``madeupword0000`` and so on, with
-    which fairseq-preprocess fills dictionaries up."""
+    """The ids in a label dictionary that are labels.
+
+    The others are fairseq's special symbols, and ``madeupword0000`` and so on, with which fairseq-preprocess pads
+    dictionaries.
+    """
     symbols = range(dictionary.nspecial, len(dictionary))
     return [symbol for symbol in symbols if not dictionary[symbol].startswith("madeupword")]
 
 
 def load_labels(prefix: Path, dictionary: Dictionary) -> np.ndarray:
-    """The class of each item of a split, int64 [N]: its label's place in ``find_classes``."""
+    """The class of each item of a split, int64 [N]: the index of its label in ``find_classes``."""
     items = load_items(prefix, dictionary)
     classes = {symbol: number for number, symbol in enumerate(find_classes(dictionary))}
     labels = []
@@ -79,7 +89,7 @@ def load_labels(prefix: Path, dictionary: Dictionary) -> np.ndarray:
         symbols = items.tokens[index][:length].tolist()
         if len(symbols) != 1 or symbols[0] not in classes:
             names = [dictionary[symbol] for symbol in symbols]
-            raise ValueError(f"{prefix}: expected one label for each text, got {names} for number {index}")
+            raise ValueError(f"{prefix}: expected one label for each text, got {names} for text {index}")
         labels.append(classes[symbols[0]])
     return np.array(labels)
 
@@ -88,9 +98,9 @@ class TextDataset(StoredDataset):
     """Labelled texts.
 
     Args:
-        texts: their words.
-        labels: their classes, int64 [N].
-        fit: what brings them to a length.
+        texts: the texts' token ids.
+        labels: the texts' classes, int64 [N].
+        fit: the length to bring texts to.
         key, fixed: see :class:`StoredDataset`.
     """
 
@@ -101,5 +111,5 @@ class TextDataset(StoredDataset):
         super().__init__(fit.sizes(texts.lengths), key, fixed)
 
     def read(self, index: int) -> Tuple[np.ndarray, int]:
-        words = self.texts.tokens[index][: self.texts.lengths[index]]
-        return self.fit(words.numpy()), self.labels[index]
+        tokens = self.texts.tokens[index][: self.texts.lengths[index]]
+        return self.fit(tokens.numpy()), self.labels[index]

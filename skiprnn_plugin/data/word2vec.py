@@ -1,4 +1,4 @@
-"""Word vectors from a file of word2vec's, through gensim, which is imported only when there is one to read."""
+"""Reads word2vec's files of word vectors with gensim, which is imported only when there is a file to read."""
 
 import os
 from pathlib import Path
@@ -8,20 +8,21 @@ import numpy as np
 
 from ..reading import first_sentence
 
-DECIMAL = b"0123456789.-+e \n"  # what a text file consists of, but for the words
-LARGEST = 1000.0  # word vectors have components around 1; training could not start from what a damaged file may hold
+DECIMAL = b"0123456789.-+e \n"  # the bytes of a text file, apart from its words
+LARGEST = 1000.0  # word vectors have components around 1; training could not start from a damaged file's huge ones
 
 
 def load_word_vectors(path: str, words: Sequence[str], dim: int) -> Dict[str, np.ndarray]:
-    """Vectors, float32 [dim], of those ``words`` that have one; the others' are dropped after reading.
+    """The vectors, float32 [dim], of those ``words`` that the file has; its other vectors are dropped after reading.
 
     Args:
-        path: word2vec's binary or text format, perhaps compressed (.gz, .bz2).
-        words: what to look up.
-        dim: numbers that a vector is to have.
+        path: a file in word2vec's binary or text format, perhaps compressed (.gz, .bz2).
+        words: the words to look up.
+        dim: the number of components that a vector must have.
 
-    Raises ValueError, in one line that names the file, if it can't be read or its vectors have another size; and
-    ImportError without gensim.
+    Raises:
+        ValueError: the file can't be read or its vectors have another size; the message is one line that names it.
+        ImportError: gensim is missing.
     """
     try:
         from gensim.models import KeyedVectors
@@ -39,12 +40,15 @@ def load_word_vectors(path: str, words: Sequence[str], dim: int) -> Dict[str, np
         raise _unreadable(path, error) from error
     for word, vector in found.items():
         if not (np.abs(vector) <= LARGEST).all():
-            raise ValueError(f"{path}: expected numbers of at most {LARGEST:g}, the vector of {word!r} has others")
+            raise ValueError(f"{path}: expected numbers of at most {LARGEST:g}, got others in the vector of {word!r}")
     return found
 
 
 def _check_header(path: str, dim: int) -> bool:
-    """Whether the file is binary; ValueError for another vector size than ``dim``, or more words than it can hold."""
+    """Whether the file is binary.
+
+    Raises ValueError if the vectors have another size than ``dim``, or the header says more words than fit the file.
+    """
     from gensim.utils import open as open_maybe_compressed
 
     try:
@@ -56,7 +60,8 @@ def _check_header(path: str, dim: int) -> bool:
     if size != dim:
         raise ValueError(f"{path}: expected vectors of {dim} numbers (--embedding-dim), got {size}")
     binary = 2 * sum(byte in DECIMAL for byte in start) < len(start)  # even if a text file is damaged here
-    # gensim makes room for as many as the file says, a damaged one too. Compression saves at most 1,000 times.
+    # gensim allocates as many vectors as the header says, even if the file is damaged. Compression makes a file at
+    # most 1,000 times smaller.
     room = os.path.getsize(path) * (1000 if path.endswith((".gz", ".bz2")) else 1)
     if not 0 < count * size * (4 if binary else 2) <= room:
         raise ValueError(f"{path}: expected {count} vectors, as its first line says, got a file too short for them")
@@ -66,7 +71,7 @@ def _check_header(path: str, dim: int) -> bool:
 def _read_counts(line: bytes) -> List[int]:
     counts = line.split()
     if len(counts) != 2 or not all(map(bytes.isdigit, counts)):
-        raise ValueError("its first line is not two numbers, of words and of a vector's components")
+        raise ValueError("its first line is not two numbers, the count of words and of a vector's components")
     return list(map(int, counts))
 
 

@@ -1,3 +1,3 @@
-"""From raw material to what a task reads: corpora to folders, and one text or video to the steps of a sequence."""
+"""Turns raw data into what a task reads: a corpus into a folder, or one text or video into the steps of a sequence."""
 
-import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
+import fairseq  # noqa: F401  (fairseq registers the plugin here, while no module of this package is half imported)

@@ -1,4 +1,4 @@
-"""The Large Movie Review Dataset (Maas et al., ACL 2011), from its folder ``aclImdb`` or straight from its archive."""
+"""Reads the Large Movie Review Dataset (Maas et al., ACL 2011) from its folder ``aclImdb`` or from its archive."""
 
 import gzip
 import os
@@ -15,19 +15,19 @@ SPLITS = ("train", "test")
 LABELS = ("neg", "pos")
 
 _NAME = re.compile(r"([0-9]{1,9})_([0-9]{1,2})\.txt")  # ID_RATING.txt
-_BLOCK = 512  # bytes, tar's unit
-# What gzip and tarfile raise where the bytes are not what they should be
+_BLOCK = 512  # bytes; tar files consist of such blocks
+# The errors that gzip and tarfile raise for a damaged file
 _DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, OverflowError)
 
 
 class Review(NamedTuple):
-    """One review; reviews of a split sort by label and number.
+    """One review; the reviews of a split sort by label, then by number.
 
     Attributes:
         label: one of ``LABELS``.
-        id: its number, unique among those of its split and label.
-        name: where it is, as ``train/pos/0_9.txt``.
-        text: as it stands in the file.
+        id: the review's number, unique within its split and label.
+        name: the path of its file, such as ``train/pos/0_9.txt``.
+        text: the text of its file, unchanged.
     """
 
     label: str
@@ -37,16 +37,16 @@ class Review(NamedTuple):
 
 
 def read_aclimdb(source: Path) -> Dict[str, List[Review]]:
-    """The labelled reviews of each of ``SPLITS``, sorted, in whatever order they are stored.
+    """The labelled reviews of each of ``SPLITS``, sorted; the order in which they are stored does not matter.
 
     Args:
         source: the folder that holds ``{train,test}/{neg,pos}/ID_RATING.txt``, or a ``.tar.gz`` with these below
-            ``aclImdb/``, which is not unpacked. What else is in them, and what is hidden, is left alone.
+            ``aclImdb/``, which is not unpacked. Other files, and hidden ones, are ignored.
 
     Raises:
-        ValueError: ``source`` is not there or can't be read; the archive is damaged, or holds a link, or a path that
-            leads out of it; a file in the four folders is no review, is empty, is not UTF-8, or has the number of
-            another; one of the folders has no reviews.
+        ValueError: ``source`` does not exist or can't be read; the archive is damaged, or holds a link, or a path that
+            leads out of it; a file in the four folders is not a review, is empty, is not UTF-8, or has the same number
+            as another; one of the folders has no reviews.
     """
     if not source.exists():
         raise ValueError(f"{source}: no such file or folder")
@@ -60,7 +60,7 @@ def read_aclimdb(source: Path) -> Dict[str, List[Review]]:
             raise ValueError(f"{source}: {name!r}: {error}") from error
         other = found[split, label].setdefault(review.id, review)
         if other is not review:
-            raise ValueError(f"{source}: {name!r} and {other.name!r}: two reviews of one number")
+            raise ValueError(f"{source}: {name!r} and {other.name!r}: two reviews with the same number")
     for (split, label), reviews in found.items():
         if not reviews:
             raise ValueError(f"{source}: no reviews in {split}/{label}; expected the folder {TOP} or its .tar.gz")
@@ -87,7 +87,7 @@ def _text(content: Optional[bytes]) -> str:
 
 
 def _in_folder(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
-    """What is in the four folders: a name such as ``train/pos/0_9.txt`` and the content, None of no plain file."""
+    """The entries of the four folders: a name such as ``train/pos/0_9.txt``, and the content, None if not a file."""
     try:
         for split in SPLITS:
             for label in LABELS:
@@ -102,7 +102,7 @@ def _in_folder(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
 
 
 def _in_archive(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
-    """The same of an archive's members."""
+    """The entries of the four folders in an archive, as :func:`_in_folder` gives them."""
     for member, content in _members(source):
         path = PurePosixPath(member.name)
         if path.is_absolute() or ".." in path.parts:
@@ -115,9 +115,10 @@ def _in_archive(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
 
 
 def _members(source: Path) -> Iterator[Tuple[tarfile.TarInfo, Optional[bytes]]]:
-    """All members, each with its content, None if it is no plain file; what follows the last is read and checked too.
+    """All members, each with its content, or None if it is not a plain file.
 
-    So gzip compares its checksum, and a member that tarfile can't make out is not taken for the archive's end.
+    The bytes after the last member are read and checked too. This makes gzip compare its checksum, and prevents
+    taking a member that tarfile can't read for the end of the archive.
     """
     try:
         with gzip.open(source) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:

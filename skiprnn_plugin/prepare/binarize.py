@@ -1,4 +1,4 @@
-"""fairseq's binarized form of texts and labels, as ``fairseq-preprocess --only-source`` would write their tokens."""
+"""Writes texts and labels in fairseq's binarized form, with the same result as ``fairseq-preprocess --only-source``."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,7 +10,7 @@ from fairseq.data.indexed_dataset import make_builder
 
 
 def build_dictionary(items: Iterable[List[str]], min_count: int) -> Dictionary:
-    """A dictionary of the tokens that ``items`` hold at least ``min_count`` times, the most frequent first."""
+    """A dictionary of the tokens that occur at least ``min_count`` times in ``items``, the most frequent first."""
     counts: Counter = Counter()
     for tokens in items:
         counts.update(tokens)
@@ -22,10 +22,10 @@ def build_dictionary(items: Iterable[List[str]], min_count: int) -> Dictionary:
 
 
 def write_items(prefix: Path, dictionary: Dictionary, items: Iterable[List[str]]) -> Tuple[int, int]:
-    """Write ``prefix.bin`` and ``prefix.idx``, memory-mapped: the ids of each item's tokens, then end of sentence.
+    """Write ``prefix.bin`` and ``prefix.idx``: the token ids of each item, then the end-of-sentence symbol.
 
     Returns:
-        How many tokens the items have, and how many of these the dictionary does not know.
+        The number of tokens of all items, and how many of these the dictionary does not know.
     """
     builder = make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(dictionary))
     tokens = unknown = 0

@@ -1,4 +1,4 @@
-"""Charades (Sigurdsson et al., ECCV 2016) as it is handed out: annotations, and the two-stream network's features."""
+"""Reads Charades (Sigurdsson et al., ECCV 2016) as published: annotations, and the two-stream network's features."""
 
 import csv
 import os
@@ -11,20 +11,21 @@ import numpy as np
 from ..data.manifest import check_name, parse_annotations
 from .write_features import Source
 
-WIDTH = 4096  # numbers of a frame, fc7 of VGG-16
-EVERY = 4  # of the frames, at 24 a second, has features: 6 a second
+WIDTH = 4096  # features of a frame, from layer fc7 of VGG-16
+EVERY = 4  # every fourth frame has features: 6 of the 24 in a second
 NEEDED = ("id", "actions", "length")
 
 
 def read_charades(folder: Path, annotations: Sequence[Path], classes: Path) -> Source:
-    """The videos of the training list (split train) and of the test list (split valid, as papers report on it).
+    """The videos of the training list, split train, and of the test list, split valid, on which papers report.
 
-    A video whose frames are not all there, or not all 4,096 numbers each, is passed over.
+    A video is passed over if the features of a frame are missing or are not 4,096 numbers.
 
     Args:
         folder: holds a folder ``ID`` of files ``ID-000001.txt``, ``ID-000005.txt``, ... for each video.
         annotations: ``Charades_v1_train.csv`` and ``Charades_v1_test.csv``.
-        classes: ``Charades_v1_classes.txt``: a class and what it is on each line, as ``c000 Holding some clothes``.
+        classes: ``Charades_v1_classes.txt``: a class and its meaning on each line, such as
+            ``c000 Holding some clothes``.
 
     Raises:
         ValueError: one of these files is not what it should be.
@@ -83,9 +84,9 @@ def _parse(line: Dict[str, str], split: str, known: set) -> Dict[str, str]:
 
 
 def read_frames(folder: Path, video: str) -> np.ndarray:
-    """A video's features in order of their frames' numbers, float32 [T, 4096].
+    """A video's features, float32 [T, 4096], in the order of its frames.
 
-    Raises ValueError if there are none, one is missing between others, or one is not 4,096 numbers.
+    Raises ValueError if there are none, if a frame between others is missing, or if one is not 4,096 numbers.
     """
     pattern = re.compile(rf"{re.escape(video)}-([0-9]+)\.txt")
     try:

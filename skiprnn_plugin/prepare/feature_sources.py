@@ -1,4 +1,4 @@
-"""What ``skiprnn-prepare features`` takes besides Charades: a folder of one's own, and arrays of many subjects."""
+"""What ``skiprnn-prepare features`` reads besides Charades: a folder of the user's arrays, and arrays of subjects."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ ARRAYS = ("values", "lengths", "labels", "subject")
 
 
 def read_folder(folder: Path) -> Source:
-    """A folder as :mod:`skiprnn_plugin.data.features` reads it; all of it is checked. Raises ValueError."""
+    """A folder as described in :mod:`skiprnn_plugin.data.features`. Raises ValueError if any of its files is wrong."""
     items, classes = read_labelled(folder)
     store = FeatureStore(folder, items)
     store.check(range(len(items)))
@@ -27,7 +27,7 @@ def read_folder(folder: Path) -> Source:
 def read_labelled(folder: Path, has_steps: bool = True) -> Tuple[List[Item], List[str]]:
     """The manifest's items, and their classes: the lines of ``classes.txt``, or the sorted labels of the split train.
 
-    Raises ValueError if there are no labels, or one that is none of the classes.
+    Raises ValueError if there are no labels, or if a label is not one of the classes.
     """
     items = read_manifest(folder, (), has_steps)
     if "label" not in items[0].fields and items[0].annotations is None:
@@ -46,20 +46,21 @@ def read_subjects(
     valid_fraction: float,
     seed: int,
 ) -> Source:
-    """Sequences of several subjects, of whom some are held out, from an ``.npz`` file.
+    """Sequences of several subjects from an ``.npz`` file; some of the subjects are held out.
 
-    It holds ``values`` [sum of steps, D], the sequences one after the other; and of each sequence ``lengths``, its
-    steps, ``labels``, and ``subject``, numbers or names; perhaps ``label_names``, if the labels are numbers from 0.
+    The file holds ``values`` [sum of steps, D], the sequences one after the other, and three arrays with an element for
+    each sequence: ``lengths``, its number of steps, and ``labels`` and ``subject``, numbers or names. If the labels are
+    numbers from 0, it may also hold ``label_names``.
 
     Args:
         path: the file.
         held_out_subjects: the subjects of the split test; None draws them.
         valid_subjects: the subjects of the split valid; None draws them.
-        held_out_fraction, valid_fraction: how many of all subjects to draw.
-        seed: of these draws.
+        held_out_fraction, valid_fraction: the fraction of all subjects to draw.
+        seed: the seed of these draws.
 
     Raises:
-        ValueError: the file is not what it should be, or there is no such subject, or a split gets none.
+        ValueError: the file is not what it should be, a named subject does not exist, or a split gets no subject.
     """
     arrays = _read_arrays(path)
     lengths, labels = arrays["lengths"], _label_names(path, arrays)
@@ -100,7 +101,7 @@ def read_subjects(
 
 
 def _read_arrays(path: Path) -> Dict[str, np.ndarray]:
-    """All but ``values``."""
+    """All arrays but ``values``. Raises ValueError if one is missing or is not what it should be."""
     try:
         with np.load(path, allow_pickle=False) as file:
             missing = [name for name in ARRAYS if name not in file.files]
@@ -134,7 +135,7 @@ def _label_names(path: Path, arrays: Dict[str, np.ndarray]) -> List[str]:
 
 
 def _unpack(path: Path) -> np.ndarray:
-    """``values``, mapped from a temporary file that goes with it: they may be too many for the memory."""
+    """``values``, mapped from a temporary file, as they may not fit into memory; the file is deleted with the array."""
     try:
         with zipfile.ZipFile(path) as archive, tempfile.NamedTemporaryFile(suffix=".npy") as file:
             with archive.open("values.npy") as member:

@@ -1,4 +1,4 @@
-"""Features of video frames: what torchvision's ResNet-50 has after its average pooling."""
+"""Computes the features of video frames: the output of the average pooling of torchvision's ResNet-50."""
 
 import io
 import json
@@ -21,22 +21,23 @@ WIDTH = 2048
 class FrameEncoder:
     """ResNet-50 (He et al., 2016) without its last layer, in evaluation mode, with weights from a file.
 
-    Frames are made ready as torchvision does it for the weights ``ResNet50_Weights.IMAGENET1K_V1``, with its own code:
-    the shorter side to 256 pixels, 224 x 224 from the centre, ImageNet's mean and deviation.
+    Frames are prepared with torchvision's transform for the weights ``ResNet50_Weights.IMAGENET1K_V1``: the shorter
+    side is resized to 256 pixels, 224 x 224 pixels are cut from the centre, and these are normalised by ImageNet's mean
+    and standard deviation.
 
     Args:
-        weights: a state dict of torchvision's ``resnet50``, as torchvision publishes them; the last layer may have any
-            classes, or be left out.
-        device: "cpu", "cuda" or another of torch's.
-        batch_size: frames at a time.
+        weights: the file of a state dict of torchvision's ``resnet50``, as torchvision publishes it; the last layer may
+            have any number of classes, or be left out.
+        device: "cpu", "cuda" or another of torch's devices.
+        batch_size: the number of frames that are encoded at a time.
 
     Attributes:
-        width: numbers of a frame.
-        description: what tells this encoder from others, for ``prepare.json``.
+        width: the number of features of a frame.
+        description: what identifies this encoder in ``prepare.json``.
 
     Raises:
-        ValueError: the file can't be read or holds other weights, or there is no such device.
-        ImportError: there is no torchvision, or not the one that belongs to this torch.
+        ValueError: the file can't be read or holds other weights, or the device does not exist.
+        ImportError: torchvision is missing, or was built for another torch.
     """
 
     width = WIDTH
@@ -64,7 +65,7 @@ class FrameEncoder:
 
     @torch.inference_mode()
     def encode(self, frames: Iterable[np.ndarray]) -> np.ndarray:
-        """Features of frames, uint8 RGB [H, W, 3] each, as float32 [T, width]. Raises ValueError if there are none."""
+        """The features, float32 [T, width], of frames, each uint8 RGB [H, W, 3]. Raises ValueError for no frames."""
         frames = iter(frames)
         found: List[np.ndarray] = []
         while batch := [self._prepare(frame) for frame in islice(frames, self.batch_size)]:
@@ -82,7 +83,7 @@ class FrameEncoder:
 def _import_models():
     try:
         from torchvision import models
-    except (ImportError, RuntimeError) as error:  # the latter if its operators are not there, or are another torch's
+    except (ImportError, RuntimeError) as error:  # the latter if its operators are missing or built for another torch
         raise ImportError(
             f"the encoder needs the torchvision that was built for torch {torch.__version__}: pip install "
             f"'skiprnn-plugin[video]', from the index that torch came from ({first_sentence(error)})"
@@ -98,7 +99,7 @@ def _read(path: Path) -> bytes:
 
 
 def _load(network: torch.nn.Module, content: bytes, path: Path) -> None:
-    """Fill the network. Raises ValueError if these are not its weights."""
+    """Load the weights into the network. Raises ValueError if they are not those of a ResNet-50."""
     try:
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # a file can be broken in any way
@@ -119,8 +120,8 @@ class Encoding(NamedTuple):
     """How a folder of features was made from videos.
 
     Attributes:
-        frame_rate: frames in a second.
-        dtype: of the stored numbers.
+        frame_rate: the number of frames in a second.
+        dtype: the type of the stored numbers.
         encoder: the :attr:`FrameEncoder.description`, with the keys ``encoder``, ``weights`` and ``weights_crc32``.
     """
 
@@ -130,7 +131,7 @@ class Encoding(NamedTuple):
 
 
 def read_encoding(folder: Path) -> Encoding:
-    """From ``prepare.json``. Raises ValueError if it was not ``skiprnn-prepare video`` that made the folder."""
+    """Read ``prepare.json``. Raises ValueError if the folder was not made by ``skiprnn-prepare video``."""
     path = folder / RECORD
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The IMDB reviews as fairseq's task ``sentence_prediction`` reads them: split, tokenised, binarized."""
+"""Splits, tokenises and binarizes the IMDB reviews, in the form that fairseq's task ``sentence_prediction`` reads."""
 
 import json
 from pathlib import Path
@@ -26,35 +26,38 @@ def binarize_imdb(
 ) -> Dict[str, Any]:
     """Write the splits ``train``, ``valid`` and ``test`` into an empty folder.
 
-    - ``input0/``: each review's tokens, and end of sentence, as ``fairseq-preprocess`` appends it; ``dict.txt``.
-    - ``label/``: each review's label, and end of sentence, which ``sentence_prediction`` strips; ``dict.txt`` has neg
-      and pos alone, whose ids less the dictionary's ``nspecial`` are 0 and 1.
-    - ``prepare.json``: the options, the size of the vocabulary (without special symbols) and each split's counts;
-      :func:`~skiprnn_plugin.prepare.tokenize_text.load_tokenizer` reads it. ``sentencepiece.bpe.model`` with that.
+    - ``input0/`` holds the token ids of each review, then the end-of-sentence symbol, as ``fairseq-preprocess`` appends
+      it, and the dictionary ``dict.txt``.
+    - ``label/`` holds the label of each review, then the end-of-sentence symbol, which ``sentence_prediction`` strips.
+      Its ``dict.txt`` has only neg and pos, whose ids minus the dictionary's ``nspecial`` are 0 and 1.
+    - ``prepare.json`` holds the options, the size of the vocabulary (without special symbols) and each split's counts;
+      :func:`~skiprnn_plugin.prepare.tokenize_text.load_tokenizer` reads it.
+    - ``sentencepiece.bpe.model`` is written if ``bpe`` is ``sentencepiece``.
 
-    Vocabulary and sentencepiece model come from the training split alone. A split's reviews are sorted by label and
-    number. The same reviews and options give the same files, but for the name of ``source`` in ``prepare.json``.
+    The vocabulary and the sentencepiece model are made from the training split only. The reviews of a split are sorted
+    by label, then by number. The same reviews and options give the same files, except for the name of ``source`` in
+    ``prepare.json``.
 
     Args:
         source: see :func:`~skiprnn_plugin.prepare.aclimdb.read_aclimdb`.
-        folder: where to write.
-        bpe: ``none``, :func:`~skiprnn_plugin.prepare.tokenize_text.tokenize_words`, or ``sentencepiece``.
-        vocab_size: pieces of the sentencepiece model.
-        min_count: rarer tokens of the training split become unknown.
-        valid_fraction: of the training reviews of each label, drawn by ``seed`` for validation.
-        seed: of that draw.
+        folder: the folder to write to.
+        bpe: ``none`` for :func:`~skiprnn_plugin.prepare.tokenize_text.tokenize_words`, or ``sentencepiece``.
+        vocab_size: the number of pieces of the sentencepiece model.
+        min_count: tokens that occur less often in the training split become unknown.
+        valid_fraction: the fraction of the training reviews of each label that is drawn for validation.
+        seed: the seed of that draw.
 
     Returns:
         What ``prepare.json`` holds.
 
     Raises:
-        ValueError: the reviews are not what they should be, or too few for the options.
+        ValueError: the reviews are not what they should be, or are too few for the options.
     """
     reviews = _read(source, valid_fraction, seed)
     tokenize = _tokenizer(bpe, vocab_size, reviews["train"], folder)
     dictionary = build_dictionary(_tokens("counting", reviews["train"], tokenize), min_count)
     if len(dictionary) == dictionary.nspecial:
-        raise ValueError(f"min_count: expected one that some token of the training reviews reaches, got {min_count}")
+        raise ValueError(f"min_count: expected a count that some token of the training reviews has, got {min_count}")
     labels = Dictionary()
     for label in LABELS:
         labels.add_symbol(label, sum(review.label == label for review in reviews["train"]))
@@ -83,7 +86,7 @@ def binarize_imdb(
 
 
 def _read(source: Path, valid_fraction: float, seed: int) -> Dict[str, List[Review]]:
-    """The reviews of each split; validation has the same fraction of each label's training reviews."""
+    """The reviews of each split. The split valid gets the same fraction of the training reviews of each label."""
     stored = read_aclimdb(source)
     rng = np.random.default_rng(seed)
     held_out = set()
@@ -114,5 +117,5 @@ def _tokens(what: str, reviews: List[Review], tokenize: Tokenizer) -> Iterator[L
     for review in show_progress(reviews, what, unit=" reviews"):
         tokens = tokenize(review.text)
         if not tokens:
-            raise ValueError(f"{review.name}: no words in it")
+            raise ValueError(f"{review.name}: expected words, got none")
         yield tokens

@@ -1,4 +1,4 @@
-"""From text to tokens: words by a fixed rule, or the pieces of a trained sentencepiece model."""
+"""Splits text into tokens: words by a fixed rule, or the pieces of a trained sentencepiece model."""
 
 import io
 import json
@@ -19,26 +19,28 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[.!?]")
 
 
 def tokenize_words(text: str) -> List[str]:
-    """Lower-case words, and each ``.``, ``!`` and ``?`` as a word of its own.
+    """Lower-case words, with ``.``, ``!`` and ``?`` as separate words.
 
-    A word is a run of letters and digits of any language (in Unicode's composed form, NFC) with apostrophes inside:
-    "don't", "film's" and "o'hara" stay whole. A typographic apostrophe, or an acute accent in its place, becomes a
-    plain one. All else, ``<br />`` included, separates words and is dropped: hyphens, commas, quotes, brackets. Word
-    vectors seldom have these, and a model that reads a review's first steps reads further without them.
+    A word consists of letters and digits of any language (in Unicode's composed form, NFC), perhaps with apostrophes
+    inside: "don't", "film's" and "o'hara" stay whole. A typographic apostrophe, or an acute accent in its place,
+    becomes a plain one. Everything else (hyphens, commas, quotes, brackets, ``<br />``) separates words and is dropped:
+    word vectors seldom have these, and without them more of a review fits into the steps that a model reads.
     """
     text = _without_line_breaks(text).translate(_APOSTROPHES)
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
-    """A sentencepiece model (byte pair encoding) of so many pieces, the same for the same texts in the same order.
+    """Train a sentencepiece model (byte pair encoding) with ``vocab_size`` pieces.
+
+    The same texts in the same order give the same model.
 
     Raises:
-        ImportError: there is no sentencepiece.
-        ValueError: the texts have too few different pieces, or more characters than pieces.
+        ImportError: sentencepiece is missing.
+        ValueError: the texts have too few different pieces, or more characters than ``vocab_size``.
     """
     sentencepiece, model = import_sentencepiece(), io.BytesIO()
-    # In a list, as sentencepiece makes an exception in its iterator, Ctrl-C's too, a RuntimeError
+    # A list, because sentencepiece turns every exception in its iterator, even Ctrl-C's, into a RuntimeError
     texts = list(map(_without_line_breaks, texts))
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -46,33 +48,36 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
             model_writer=model,
             model_type="bpe",
             vocab_size=vocab_size,
-            max_sentence_length=2**30,  # longer texts would be left out
+            max_sentence_length=2**30,  # longer texts are left out
             num_threads=1,
             minloglevel=2,
         )
     except (RuntimeError, ValueError) as error:
-        reason = str(error).rpartition("] ")[2] or error  # behind sentencepiece's own line and condition
+        reason = str(error).rpartition("] ")[2] or error  # without sentencepiece's line number and condition
         raise ValueError(
-            f"vocab_size: expected one that a model of this text can have, got {vocab_size} ({reason})"
+            f"vocab_size: expected a size that a model of this text can have, got {vocab_size} ({reason})"
         ) from error
     return model.getvalue()
 
 
 def sentencepiece_tokenizer(model: bytes) -> Tokenizer:
-    """The tokenizer of a trained model: pieces, ``<unk>`` where it has none. ``<br />`` is a space; case is kept."""
+    """The tokenizer of a trained model. It gives pieces, or ``<unk>`` where the model has none.
+
+    ``<br />`` counts as a space, and letters keep their case.
+    """
     processor = import_sentencepiece().SentencePieceProcessor(model_proto=model)
     return lambda text: processor.id_to_piece(processor.encode(_without_line_breaks(text)))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer that ``skiprnn-prepare`` made ``folder`` with.
+    """The tokenizer with which ``skiprnn-prepare`` made ``folder``.
 
     With the folder's dictionary, ``dictionary.encode_line(text, line_tokenizer=load_tokenizer(folder),
-    add_if_not_exist=False)`` gives a text's ids as the prepared ones are.
+    add_if_not_exist=False)`` gives the same token ids for a text as in the prepared data.
 
     Raises:
-        ValueError: ``prepare.json`` or the model is damaged or not there.
-        ImportError: the folder needs sentencepiece, and there is none.
+        ValueError: ``prepare.json`` or the model is damaged or missing.
+        ImportError: the folder needs sentencepiece, which is missing.
     """
     record = Path(folder) / RECORD
     try:
@@ -80,7 +85,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if bpe not in TOKENIZERS:
             raise ValueError(f"bpe is {bpe!r}, expected one of {', '.join(TOKENIZERS)}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{record}: not a record of skiprnn-prepare's ({error})") from error
+        raise ValueError(f"{record}: not a record of skiprnn-prepare ({error})") from error
     if bpe == "none":
         return tokenize_words
     model = Path(folder) / MODEL
@@ -91,7 +96,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def import_sentencepiece():
-    """The optional library, or an ImportError that says how to get it."""
+    """Import the optional library. Raises an ImportError that says how to install it."""
     try:
         import sentencepiece
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Frames of video files, decoded by PyAV (FFmpeg)."""
+"""Reads the frames of video files, which PyAV (FFmpeg) decodes."""
 
 import heapq
 import math
@@ -13,24 +13,24 @@ from ..reading import first_sentence
 
 SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")  # in lower case
 
-NEARBY = 8  # frames among which time stamps are put into order
-LONGEST = 600  # seconds that a frame is shown at most; more is a wrong time stamp
-FINEST = 10**6  # the largest denominator of a frame rate, which thus is 1 / FINEST at least
-LARGEST = 2**26  # pixels of a frame at most; more is a damaged file
-WHOLE = 0.95  # of the time that a file says that it lasts must be there
+NEARBY = 8  # frames; time stamps are sorted within a window of this many
+LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong
+FINEST = 10**6  # the largest denominator of a frame rate, which is therefore at least 1 / FINEST
+LARGEST = 2**26  # the most pixels that a frame has; more pixels mean that the file is damaged
+WHOLE = 0.95  # a file is cut off if it holds a smaller fraction of the duration that its header says
 
 
 def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
-    """The frames of a video that are shown every ``1 / frame_rate`` seconds, one at a time, uint8 RGB [H, W, 3].
+    """Sample a video every ``1 / frame_rate`` seconds: one frame at a time, uint8 RGB [H, W, 3].
 
-    Frame k is the one that is shown ``k / frame_rate`` seconds after the first. At the video's own rate (its mean, to
-    one in a hundred) that is every frame once, even where time stamps are up to half a frame early or late. Frames
-    are turned as the file says that they are to be shown.
+    Frame k is the one that is shown ``k / frame_rate`` seconds after the first. If ``frame_rate`` is within 1% of the
+    video's mean rate, every frame comes once, even if time stamps are up to half a frame early or late. Frames are
+    rotated as the file says.
 
     Raises:
-        ValueError: the file can't be read, is no video, has no frames, breaks off, or a part of it can't be decoded;
-            or ``frame_rate`` is not a number above 0. Errors that the decoder conceals are none.
-        ImportError: there is no PyAV.
+        ValueError: the file can't be read, is not a video, has no frames, is cut off, or a part of it can't be decoded;
+            or ``frame_rate`` is not a number above 0. Errors that the decoder conceals are not reported.
+        ImportError: PyAV is missing.
     """
     if not 0 < frame_rate < math.inf:
         raise ValueError(f"frame_rate: expected frames in a second, more than 0, got {frame_rate}")
@@ -70,18 +70,18 @@ def _sample(container: Any, frame_rate: Fraction) -> Iterator[np.ndarray]:
 
 
 def _tolerance(step: Fraction, tick: Fraction, frame_rate: Fraction) -> Fraction:
-    """How long before it begins a frame counts as shown, in seconds."""
+    """How many seconds before its start a frame already counts as shown."""
     if abs(frame_rate * step - 1) < Fraction(1, 100):
         return step / 2
-    # Where a tick of the file's clock does not divide a frame's time, stamps are rounded to it
+    # If a frame does not last a whole number of ticks of the file's clock, its time stamps are rounded to ticks
     return tick / 2 if tick < step / 10 else Fraction(0)
 
 
 def _decode(container: Any, stream: Any) -> Iterator[Any]:
-    """All frames of a file. Raises ValueError if it breaks off."""
-    ends, is_cut = {stream: 0.0}, False  # of each stream, in seconds
+    """All frames of a file. Raises ValueError if the file is cut off."""
+    ends, is_cut = {stream: 0.0}, False  # where each stream ends, in seconds
     for packet in container.demux():
-        if packet.size:  # else it tells a decoder that there is no more
+        if packet.size:  # an empty packet tells a decoder that the stream has ended
             stamp = packet.dts if packet.pts is None else packet.pts
             end = float(((stamp or 0) + (packet.duration or 0)) * packet.time_base)
             ends[packet.stream] = max(end, ends.get(packet.stream, 0.0))
@@ -92,38 +92,39 @@ def _decode(container: Any, stream: Any) -> Iterator[Any]:
 
 
 def _check_whole(container: Any, stream: Any, ends: Dict[Any, float], is_cut: bool) -> None:
-    """Raise ValueError if the file's last packet is not all there, or it should go on, as far as its format tells."""
+    """Raise ValueError if the file's last packet is incomplete, or if its header says that the file is longer."""
     format_name, end, expected = container.format.name, ends[stream], 0.0
-    if format_name == "avi" and stream.average_rate:  # where a file is cut off, FFmpeg shortens its duration
+    if format_name == "avi" and stream.average_rate:  # FFmpeg shortens the duration of a file that is cut off
         expected = float(stream.frames / stream.average_rate)
     elif format_name.startswith("mov,"):
         expected = float(((stream.start_time or 0) + (stream.duration or 0)) * stream.time_base)
     elif format_name.startswith("matroska,"):
         expected, end = ((container.start_time or 0) + (container.duration or 0)) / 1e6, max(ends.values())
     if is_cut or end < WHOLE * expected:
-        raise ValueError(f"it breaks off after {end:.3g} of {expected:.3g} seconds")
+        raise ValueError(f"it is cut off after {end:.3g} of {expected:.3g} seconds")
 
 
 def _with_starts(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any, Fraction]]:
-    """When each is shown, in seconds after the first.
+    """The frames, each with the time when it is shown, in seconds after the first.
 
-    A decoder gives frames in the order in which they are shown. Their time stamps can be in another: in AVI files with
-    packed B-frames (DivX, Xvid; UCF-101 has them), neighbours have each other's. Sorted, they are right.
+    A decoder gives frames in the order in which they are shown, but their time stamps can be in another order: in AVI
+    files with packed B-frames (DivX, Xvid; UCF-101 has them), neighbouring frames have exchanged theirs. Sorting
+    corrects this.
     """
     first = last = None
     for frame, stamp in _sorted_stamps(frames, step):
         first = stamp if first is None else first
         start = stamp - first
         if last is not None and start - last > LONGEST:
-            raise ValueError(f"its time stamps leap by {float(start - last):g} seconds")
-        if last is not None and start <= last:  # it is no stamp of this frame
+            raise ValueError(f"its time stamps jump by {float(start - last):g} seconds")
+        if last is not None and start <= last:  # the time stamp is wrong
             start = last + step
         last = start
         yield frame, start
 
 
 def _sorted_stamps(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any, Fraction]]:
-    """The frames as they come, with their time stamps in order, among those nearby; in seconds."""
+    """The frames in the given order, with time stamps in seconds that are sorted within a window of NEARBY frames."""
     waiting: Deque[Any] = deque()
     stamps: List[Fraction] = []
     stamp = -step
@@ -138,7 +139,10 @@ def _sorted_stamps(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any,
 
 
 def _with_ends(frames: Iterable[Tuple[Any, Fraction]], step: Fraction) -> Iterator[Tuple[Any, Fraction]]:
-    """Until when each is shown: the next one's start; the last for as long as the file says, or a frame's mean time."""
+    """The frames, each with the time until which it is shown: the start of the next frame.
+
+    The last frame is shown for as long as the file says, or for the mean time of a frame.
+    """
     frame = start = None
     for following, end in frames:
         if frame is not None:
@@ -150,4 +154,4 @@ def _with_ends(frames: Iterable[Tuple[Any, Fraction]], step: Fraction) -> Iterat
 
 def _as_image(frame: Any) -> np.ndarray:
     image = frame.to_ndarray(format="rgb24")
-    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))  # both count anticlockwise
+    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))  # both angles are anticlockwise

@@ -1,4 +1,4 @@
-"""Which videos ``skiprnn-prepare video`` takes: those of UCF-101's lists, or of a manifest of one's own."""
+"""Finds the videos that ``skiprnn-prepare video`` reads: those of UCF-101's lists, or of the user's manifest."""
 
 import os
 from pathlib import Path
@@ -16,10 +16,10 @@ class Videos(NamedTuple):
     """Labelled videos.
 
     Attributes:
-        rows: the manifest's columns of each, without ``steps``; its name is its path without the suffix.
-        files: where each is.
-        classes: what they may be labelled with.
-        missing: paths of those that are listed and not there.
+        rows: the manifest's columns for each video, without ``steps``; its name is its path without the suffix.
+        files: the path of each video.
+        classes: the labels that videos may have.
+        missing: the paths of listed videos that do not exist.
     """
 
     rows: List[Dict[str, str]]
@@ -29,19 +29,19 @@ class Videos(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    place: str  # of what lists it, for messages: FILE:LINE
+    place: str  # FILE:LINE of the list that names the video, for messages
     path: str
     fields: Dict[str, str]
 
 
 def read_listed(folder: Path) -> Videos:
-    """Those that ``manifest.tsv`` in their folder lists.
+    """The videos that ``manifest.tsv`` in their folder lists.
 
-    It is as :func:`skiprnn_plugin.data.manifest.read_manifest` reads it, without the column ``steps``; the column
-    ``sequence`` has their paths within the folder. ``classes.txt`` may be there too.
+    The manifest has the format of :func:`skiprnn_plugin.data.manifest.read_manifest` without the column ``steps``; the
+    column ``sequence`` has the paths of the videos within the folder. The folder may also hold ``classes.txt``.
 
     Raises:
-        ValueError: one of these files is not what it should be, or no video of a split is there.
+        ValueError: one of these files is not what it should be, or no video of a split exists.
     """
     if not (folder / MANIFEST).is_file():
         raise ValueError(f"{folder}: expected {MANIFEST} in it, or UCF-101's lists beside it (--splits), got neither")
@@ -51,16 +51,16 @@ def read_listed(folder: Path) -> Videos:
 
 
 def read_ucf101(folder: Path, lists: Path, number: int) -> Videos:
-    """UCF-101's (Soomro et al., 2012) by one of its official splits.
+    """The videos of UCF-101 (Soomro et al., 2012), by one of its three official splits.
 
     Args:
-        folder: ``UCF-101``, with a folder of each class.
-        lists: ``ucfTrainTestlist``, with ``classInd.txt``, ``trainlist01.txt`` (split train), ``testlist01.txt`` (split
-            valid, as papers report on it) and so on.
-        number: which of the three splits.
+        folder: ``UCF-101``, which holds a folder for each class.
+        lists: ``ucfTrainTestlist``, which holds ``classInd.txt``, ``trainlist01.txt`` (split train), ``testlist01.txt``
+            (split valid, on which papers report) and so on.
+        number: which of the three official splits, from 1.
 
     Raises:
-        ValueError: one of these files is not what it should be, or no video of a split is there.
+        ValueError: one of these files is not what it should be, or no video of a split exists.
     """
     classes = _read_classes(lists / CLASS_NUMBERS)
     listed = [
@@ -72,7 +72,7 @@ def read_ucf101(folder: Path, lists: Path, number: int) -> Videos:
 
 
 def _read_classes(path: Path) -> List[str]:
-    """``NUMBER CLASS`` on each line, from 1."""
+    """Read the classes from lines of ``NUMBER CLASS``; the numbers count from 1."""
     classes: List[str] = []
     for number, line in read_lines(path):
         words = line.split()
@@ -83,7 +83,7 @@ def _read_classes(path: Path) -> List[str]:
 
 
 def _read_list(path: Path, split: str, classes: List[str]) -> Iterator[_Listed]:
-    """``CLASS/VIDEO.avi NUMBER`` on each line; lists of tests leave the number out."""
+    """Read lines of ``CLASS/VIDEO.avi NUMBER``; the lists of test videos leave the number out."""
     numbers = {name: str(number) for number, name in enumerate(classes, 1)}
     for line_number, line in read_lines(path):
         place = f"{path}:{line_number}"
@@ -118,16 +118,16 @@ def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
         if split not in found:
             paths = [path for _, path, fields in listed if fields["split"] == split]
             raise ValueError(
-                f"{folder}: expected videos of split {split!r}, {len(paths):,} are listed and none is there "
+                f"{folder}: expected videos of split {split!r}, {len(paths):,} are listed and none exists "
                 f"({', '.join(paths[:2])}, ...)"
             )
     return videos
 
 
 def check_readable(videos: Videos, frame_rate: float) -> None:
-    """Raise ValueError if a split has no video whose first frame can be read; ImportError if there is no PyAV."""
+    """Raise ValueError if no video of a split has a first frame that can be read, ImportError if PyAV is missing."""
     readable: Set[str] = set()
-    errors: Dict[str, ValueError] = {}  # the first of each split
+    errors: Dict[str, ValueError] = {}  # the first error of each split
     for row, file in show_progress(list(zip(videos.rows, videos.files)), "first frames", unit=" videos"):
         if row["split"] not in readable:
             try:
@@ -137,4 +137,4 @@ def check_readable(videos: Videos, frame_rate: float) -> None:
                 errors.setdefault(row["split"], error)
     for split, error in errors.items():
         if split not in readable:
-            raise ValueError(f"expected videos of split {split!r}, none that is there can be read ({error})") from error
+            raise ValueError(f"expected videos of split {split!r}, none that exists can be read ({error})") from error

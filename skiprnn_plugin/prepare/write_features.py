@@ -1,4 +1,4 @@
-"""Writes a folder of features, one sequence after the other, so that an interrupted run can be carried on."""
+"""Writes a folder of features, one sequence after the other, so that an interrupted run can be resumed."""
 
 import json
 import zlib
@@ -12,22 +12,23 @@ from ..data.manifest import CLASSES, MANIFEST, read_manifest
 from ..reading import show_progress
 
 RECORD = "prepare.json"
-# Of a run under way: what it is, and a line for each sequence that it is through with
+# Files of an unfinished run: its source and options, and a line for each sequence that it has finished
 STATE, LOG = "unfinished.json", "unfinished.log"
-HEADER = 128  # bytes, numpy's for an array of two dimensions
+HEADER = 128  # bytes; numpy's header for an array of two dimensions
 COLUMNS = ("sequence", "steps", "split")
 
 
 class Source(NamedTuple):
-    """What is to be written.
+    """The sequences to write.
 
     Attributes:
-        path: where it comes from.
-        rows: the manifest's columns of each sequence, without ``steps``.
-        width: features of a step, D.
-        classes: the lines of ``classes.txt``; none if it is not to be written.
-        load: the sequence of a row by its place, [T, D]; ValueError if it can't be had.
-        passes_over: whether sequences that can't be had are left out.
+        path: the file or folder that they come from.
+        rows: the manifest's columns for each sequence, without ``steps``.
+        width: the number of features of a step, D.
+        classes: the lines of ``classes.txt``; if empty, the file is not written.
+        load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
+            be read.
+        passes_over: whether sequences that can't be read are left out.
     """
 
     path: Path
@@ -39,7 +40,7 @@ class Source(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a sequence: its steps, or 0 and the reason why it was passed over."""
+    """The result for a sequence: its number of steps, or 0 and the reason why it was passed over."""
 
     steps: int
     reason: str
@@ -48,21 +49,23 @@ class Outcome(NamedTuple):
 def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, Any]) -> Dict[str, Any]:
     """Write ``manifest.tsv``, ``features.npy``, ``statistics.npz``, ``classes.txt`` and ``prepare.json``.
 
-    A folder in which a run for the same source and options was interrupted is carried on: what was finished is neither
-    read nor written again, and the result is as if nothing had been. One sequence at a time is in memory.
+    If the folder holds an interrupted run for the same source and options, that run is resumed: finished sequences are
+    neither read nor written again, and the result is the same as without the interruption. Only one sequence at a time
+    is in memory.
 
     Args:
         source: what to write.
-        folder: where to, empty or of an interrupted run.
+        folder: the folder to write to, empty or with an interrupted run.
         dtype: "float16" or "float32".
-        options: what the run was told, for ``prepare.json``.
+        options: the options of the run, for ``prepare.json``.
 
     Returns:
-        What ``prepare.json`` holds: the options; of each split how many sequences and steps; and which sequences were
-        passed over, and why.
+        What ``prepare.json`` holds: the options; the numbers of sequences and steps of each split; and which sequences
+        were passed over, and why.
 
     Raises:
-        ValueError: a sequence can't be had or does not fit ``dtype`` and may not be passed over; or a split has none.
+        ValueError: a sequence can't be read or does not fit ``dtype``, and may not be passed over; or a split has no
+            sequence.
     """
     known = json.dumps(
         {"path": str(source.path.resolve()), "options": options, "rows": zlib.crc32(repr(source.rows).encode())}
@@ -74,7 +77,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
         for position in left:
             array, outcome = _load(source, position, dtype)
             data.write(array.tobytes())
-            data.flush()  # before the log says so
+            data.flush()  # the data must be written before the log says that it is
             log.write(f"{outcome.steps}\t{outcome.reason}\n")
             log.flush()
             outcomes.append(outcome)
@@ -94,13 +97,16 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
 
 
 def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
-    """What an interrupted run of ours was through with; the files end with that. Else there are new ones."""
+    """The outcomes of the sequences that an interrupted run has finished, none if there is no such run.
+
+    Afterwards the files hold these sequences and nothing after them.
+    """
     state, log, data = (folder / name for name in (STATE, LOG, FEATURES))
     outcomes: List[Outcome] = []
     if state.exists() and state.read_text(encoding="utf-8") == known:
-        for line in log.read_text(encoding="utf-8").split("\n")[:-1]:  # the last may be cut off
+        for line in log.read_text(encoding="utf-8").split("\n")[:-1]:  # the last line may be incomplete
             steps, tab, reason = line.partition("\t")
-            if not (tab and steps.isdigit()):  # the machine went down
+            if not (tab and steps.isdigit()):  # the machine crashed while it wrote the log
                 break
             outcomes.append(Outcome(int(steps), reason))
     else:
@@ -110,7 +116,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
         log.touch()
         state.write_text(known, encoding="utf-8")
     size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
-    while outcomes and data.stat().st_size < size:  # or before all was on the disk
+    while outcomes and data.stat().st_size < size:  # the machine crashed before all data was on the disk
         size -= step_bytes * outcomes.pop().steps
     with open(data, "r+b") as file:
         file.truncate(size)
@@ -163,10 +169,10 @@ def _write_manifest(path: Path, found: List[Tuple[Dict[str, str], int]]) -> None
 
 
 def compute_statistics(folder: Path, split: str) -> Statistics:
-    """Of each feature over all steps of a split, read sequence by sequence.
+    """The mean and standard deviation of each feature over all steps of a split, read one sequence at a time.
 
-    Means and sums of squared deviations are merged by the formula of Chan, Golub and LeVeque (1979), which loses no
-    digits where the mean is large.
+    The means and sums of squared deviations of the sequences are merged by the formula of Chan, Golub and LeVeque
+    (1979), which stays exact when the mean is large.
     """
     items = read_manifest(folder, ())
     store = FeatureStore(folder, items)

@@ -164,7 +164,7 @@ def test_a_killed_run_is_carried_on(prints, tmp_path, source, end, log):
     code = """
 import os, signal, sys
 from skiprnn_plugin.cli.prepare import main
-from skiprnn_plugin.data import charades
+from skiprnn_plugin.prepare import charades
 read_frames = charades.read_frames
 def killed(folder, video):
     if video == "D4D4D": os.kill(os.getpid(), signal.SIGKILL)

@@ -127,7 +127,7 @@ def test_validation_is_drawn_by_the_seed(prints, tmp_path, source):
     "options, reason",
     [
         (("--min-count", 0), "--min-count: expected at least 1, got 0"),
-        (("--min-count", 99), "--min-count: expected one that some token of the training reviews reaches, got 99"),
+        (("--min-count", 99), "--min-count: expected a count that some token of the training reviews has, got 99"),
         (("--seed", -1), "--seed: expected at least 0, got -1"),
         (("--valid-fraction", 1), "--valid-fraction: expected a number between 0 and 1, got 1.0"),
         (("--valid-fraction", "nan"), "--valid-fraction: expected a number between 0 and 1, got nan"),
@@ -136,7 +136,7 @@ def test_validation_is_drawn_by_the_seed(prints, tmp_path, source):
         (("--vocab-size", 0, "--bpe", "sentencepiece"), "--vocab-size: expected at least 1, got 0"),
         (
             ("--vocab-size", 8000, "--bpe", "sentencepiece"),
-            "--vocab-size: expected one that a model of this text can have, got 8000 (",
+            "--vocab-size: expected a size that a model of this text can have, got 8000 (",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_without_sentencepiece(fails, tmp_path, source, monkeypatch):
 
 def test_a_review_without_words(fails, tmp_path):
     folder = write_folder(tmp_path / "aclImdb", {**FILES, "test/pos/9_10.txt": b"- <br /> -"})
-    assert "test/pos/9_10.txt: no words in it" in fails(main, "imdb", folder, tmp_path / "data", *QUARTER)
+    assert "test/pos/9_10.txt: expected words, got none" in fails(main, "imdb", folder, tmp_path / "data", *QUARTER)
     assert os.listdir(tmp_path) == [folder.name]
 
 
@@ -177,7 +177,7 @@ def test_an_interruption_leaves_nothing(capsys, tmp_path, source, monkeypatch, w
 def test_a_killed_run_is_made_good_by_the_next(prints, tmp_path, source):
     code = """
 import os, signal, sys
-from skiprnn_plugin.data import imdb
+from skiprnn_plugin.prepare import imdb
 from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
 write_items = imdb.write_items

@@ -186,10 +186,10 @@ def test_wrong_manifests(fails, tmp_path, own, old, new, message):
 def test_a_split_without_videos(fails, tmp_path, source, own):
     (own / "b/three.mp4").write_text("")
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
-    assert "expected videos of split 'valid', none that is there can be read (" in message and "three.mp4: " in message
+    assert "expected videos of split 'valid', none that exists can be read (" in message and "three.mp4: " in message
     (own / "b/three.mp4").unlink()
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
-    assert f"{own}: expected videos of split 'valid', 1 are listed and none is there (b/three.mp4, ...)" in message
+    assert f"{own}: expected videos of split 'valid', 1 are listed and none exists (b/three.mp4, ...)" in message
     (own / "manifest.tsv").unlink()
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
     assert f"{own}: expected manifest.tsv in it, or UCF-101's lists beside it (--splits), got neither" in message

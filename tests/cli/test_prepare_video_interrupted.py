@@ -35,7 +35,7 @@ def exit_code(code, arguments):
     code = f"""
 import sys
 from skiprnn_plugin.cli.prepare import main
-from skiprnn_plugin.data import frame_encoder
+from skiprnn_plugin.prepare import frame_encoder
 from tests.tiny_ucf101 import CornerEncoder
 frame_encoder.FrameEncoder = CornerEncoder
 {code}

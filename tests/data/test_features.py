@@ -139,7 +139,7 @@ def test_statistics(tmp_path):
 @pytest.mark.parametrize(
     "arrays, message",
     [
-        (None, "no such file, which skiprnn-prepare features makes"),
+        (None, "no such file; skiprnn-prepare features makes it"),
         ({"mean": [0.0]}, "can't be read as arrays mean and std"),
         ({"mean": [0.0], "std": [1.0, 1.0]}, r"expected finite mean and std, .* got \(1,\) and \(2,\)"),
         ({"mean": [0.0], "std": [-1.0]}, "expected finite mean and std, at least 0"),

@@ -104,10 +104,13 @@ def no_items(folder):
             "input0/valid: can't be read as fairseq's binarized data",
         ),
         (lambda f: (f / "input0/valid.idx").write_bytes(b"x" * 60), "input0/valid: can't be read as fairseq's bina"),
-        (bigger_dictionary, r"input0/valid: can't be read .*symbol \d+ is none of the 5 of its dictionary"),
+        (
+            bigger_dictionary,
+            r"input0/valid: can't be read .*token ids of its dictionary, from 0 to 4, got \d+",
+        ),
         (no_items, "input0/valid: expected at least one item, got none"),
-        (two_labels, r"label/valid: expected one label for each text, got \['neg', 'pos'\] for number 1"),
-        (unknown_label, r"label/valid: expected one label for each text, got \['<unk>'\] for number 1"),
+        (two_labels, r"label/valid: expected one label for each text, got \['neg', 'pos'\] for text 1"),
+        (unknown_label, r"label/valid: expected one label for each text, got \['<unk>'\] for text 1"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )

@@ -51,11 +51,11 @@ def test_all_formats(tmp_path, name, suffix):
         (TEXT.replace(b" 0.12573", b" nan ", 1), "can't be read as word2vec's vectors"),
         (
             re.sub(rb" -?0.\d+", b" nan", TEXT, count=1),
-            "expected numbers of at most 1000, the vector of 'the' has others",
+            "expected numbers of at most 1000, got others in the vector of 'the'",
         ),
         (
             re.sub(rb" -?0.\d+", b" 1e9", TEXT, count=1),
-            "expected numbers of at most 1000, the vector of 'the' has others",
+            "expected numbers of at most 1000, got others in the vector of 'the'",
         ),
         (gzip.compress(BINARY), "can't be read as word2vec's vectors"),
     ],

@@ -41,7 +41,7 @@ def without(prefix):
         ({**FILES, "train/pos/more/1_10.txt": b"good"}, "'train/pos/more"),
         ({**FILES, REVIEW: b"caf\xe9"}, f"{REVIEW}': not UTF-8 \\(unexpected end of data, byte 3\\)"),
         ({**FILES, REVIEW: b" \n"}, f"{REVIEW}': empty"),
-        ({**FILES, "train/pos/09_7.txt": b"good"}, "two reviews of one number"),
+        ({**FILES, "train/pos/09_7.txt": b"good"}, "two reviews with the same number"),
     ],
 )
 def test_refuses_what_is_no_review(tmp_path, write, files, reason):

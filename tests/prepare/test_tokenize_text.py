@@ -44,7 +44,7 @@ def test_pieces():
 @pytest.mark.parametrize("size", [1, 8000, 2**40])
 def test_pieces_that_can_not_be_made(size):
     with pytest.raises(
-        ValueError, match=f"^vocab_size: expected one that a model of this text can have, got {size} \\(.+\\)$"
+        ValueError, match=f"^vocab_size: expected a size that a model of this text can have, got {size} \\(.+\\)$"
     ):
         train_sentencepiece(SENTENCES, size)
 

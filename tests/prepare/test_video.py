@@ -158,9 +158,9 @@ def leap(packets):
         (lambda path: path.write_bytes(b""), "Invalid data|End of file"),
         (lambda path: path.write_text("No video at all.\n" * 100), "Invalid data"),
         (write_sound, "it has no pictures"),
-        (lambda path: write_video(path, 2, container="matroska", change=leap, bf="0"), "its time stamps leap by 4"),
-        (cut(".avi", 0.6), "it breaks off after .* of 2.4 seconds"),
-        (cut(".mkv", 0.6), "it breaks off after 1.* of 2.4 seconds"),
+        (lambda path: write_video(path, 2, container="matroska", change=leap, bf="0"), "its time stamps jump by 4"),
+        (cut(".avi", 0.6), "it is cut off after .* of 2.4 seconds"),
+        (cut(".mkv", 0.6), "it is cut off after 1.* of 2.4 seconds"),
         (cut(".mov", 0.6), "Invalid data|moov"),
     ],
 )

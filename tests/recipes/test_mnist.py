@@ -38,5 +38,5 @@ def test_mnist_starts_nothing_with_data_that_are_not_whole(tmp_path):
     (tmp_path / NAMES[3]).write_bytes((tmp_path / NAMES[3]).read_bytes()[:-1])
     process = recipe("mnist.sh", tmp_path, RUNS=str(tmp_path / "runs"), VALID_SIZE="36")
     assert process.returncode == 2 and process.stderr.count("\n") == 1
-    assert f"error: {tmp_path / NAMES[3]}: expected 40 bytes behind the header" in process.stderr
+    assert f"error: {tmp_path / NAMES[3]}: expected 40 bytes after the header" in process.stderr
     assert not (tmp_path / "runs").exists()
