@@ -14,7 +14,7 @@ from benchmarks.run import main
 from benchmarks.shapes import CELLS, MIXED, MODES, SHAPES, SUITES
 from benchmarks.timing import time_interleaved
 from skiprnn_plugin.ops import ENGINES
-from skiprnn_plugin.ops.scan import Engine
+from skiprnn_plugin.ops.engines import Engine
 
 from .command_line import ROOT, run
 

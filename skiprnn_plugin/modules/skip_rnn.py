@@ -8,7 +8,8 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from ..ops.scan import OPTIONS, as_state, check_engine, check_threshold
+from ..ops.engines import FEATURES, check_engine
+from ..ops.scan import as_state, check_threshold
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
@@ -163,7 +164,7 @@ class SkipRNNBase(nn.Module):
 
     def check_engine(self) -> None:
         """Raise a ValueError if the engine lacks an option that this module needs in training."""
-        check_engine(self.engine, [name for name in OPTIONS if getattr(self, name)])
+        check_engine(self.engine, [name for name in FEATURES if getattr(self, name)])
 
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from. The first step after it is always updated."""

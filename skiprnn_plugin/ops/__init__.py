@@ -4,8 +4,9 @@
 """
 
 from .cells import CELLS, Cell
+from .engines import ENGINES
 from .random import uniform
-from .scan import ENGINES, skip_scan
+from .scan import skip_scan
 from .types import Gate, LayerWeights, SkipState
 
 __all__ = ["CELLS", "ENGINES", "Cell", "Gate", "LayerWeights", "SkipState", "skip_scan", "uniform"]

@@ -1,6 +1,6 @@
 """The engines that have a backward of their own, as one autograd function.
 
-Such an engine is a module with three functions: ``forward``, ``backward`` and ``fake_saved``, as in :mod:`.indexed`.
+Such an engine's row of :data:`.engines.ENGINES` has ``kernels``.
 """
 
 from typing import List, Optional, Sequence, Tuple
@@ -8,12 +8,8 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from .indexed import engine as indexed
-from .native import engine as native
+from .engines import ENGINES
 from .types import Operands, Options
-
-KERNELS = {"indexed": indexed, "native": native}
-TAKE_NONE = {"native"}  # for p that is 1, acc that is 0, and gradients of results that are 0
 
 SIZE = len(Operands._fields)
 
@@ -23,9 +19,9 @@ class Scan(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, engine: str, options: Options, keep: bool, *tensors):
-        results, saved = KERNELS[engine].forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
+        results, saved = ENGINES[engine].kernels.forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
         if keep:
-            ctx.set_materialize_grads(engine not in TAKE_NONE)
+            ctx.set_materialize_grads(not ENGINES[engine].kernels.accepts_none)
             cell, begin, end, schedule, noise, *rest = options
             ctx.engine, ctx.cell, ctx.rest, ctx.count = engine, cell, rest, len(tensors)
             # all of it, so that a change in place is noticed and activation checkpointing can do its work
@@ -37,7 +33,7 @@ class Scan(torch.autograd.Function):
         tensors, count = ctx.saved_tensors, ctx.count
         options = Options(ctx.cell, *tensors[count : count + 4], *ctx.rest)
         updates, saved = tensors[count + 4], tensors[count + 5 :]
-        found = KERNELS[ctx.engine].backward(
+        found = ENGINES[ctx.engine].kernels.backward(
             Operands(*tensors[:SIZE]),
             tensors[SIZE:count],
             options,

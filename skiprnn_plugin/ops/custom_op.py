@@ -5,7 +5,8 @@ from typing import List, Optional
 import torch
 from torch import Tensor
 
-from .autograd import KERNELS, SIZE
+from .autograd import SIZE
+from .engines import ENGINES
 from .types import Operands, Options
 
 
@@ -36,7 +37,7 @@ def scan_op(
     _check_span(begin, end, x.shape[1])
     options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
-    results, saved = KERNELS[engine].forward(operands, weights, options, keep)
+    results, saved = ENGINES[engine].kernels.forward(operands, weights, options, keep)
     return [x.new_empty(0) if each is None else each for each in results + saved]
 
 
@@ -63,7 +64,7 @@ def _(*arguments):
     results += [x.new_empty(0) if each is None else each.new_empty(each.shape) for each in (h, c, p, acc)]
     results.append(p.new_empty(batch, steps))
     if keep:
-        results += KERNELS[engine].fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
+        results += ENGINES[engine].kernels.fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
     return results
 
 
@@ -95,7 +96,7 @@ def backward_op(
     """The gradients of the tensors among ``scan_op``'s arguments, in their order; empty where there is none."""
     options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
-    found = KERNELS[engine].backward(operands, weights, options, saved, updates, gradients, need_dx)
+    found = ENGINES[engine].kernels.backward(operands, weights, options, saved, updates, gradients, need_dx)
     return [x.new_empty(0) if each is None else each for each in found]
 
 

@@ -5,43 +5,29 @@ from typing import Optional
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.nn import Parameter
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from . import reference
-from .autograd import KERNELS, TAKE_NONE, Scan
+from .autograd import Scan
 from .cells import CELLS
 from .custom_op import scan_op
+from .engines import ENGINES
 from .types import Operands, Options, SkipState
 
 NOTHING = nullcontext()
-NAMES = {cell: name for name, cell in CELLS.items()}
 PLAIN = {Tensor, Parameter, type(None)}  # others may have no memory that an engine could read
 
 
-def refuse(x: Tensor) -> Optional[str]:
-    """Why none of these engines can run now; None if they can."""
-    if torch.compiler.is_compiling():
-        return None
-    if torch.jit.is_tracing():
-        return "can't be traced by torch.jit"
-    if torch._C._are_functorch_transforms_active():
-        return "knows none of the transforms of torch.func"
-    if forward_ad._current_level >= 0:
-        return "has no forward-mode derivatives"
-    return None
-
-
 def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, threshold, dropout_mask, last_only):
-    """As :func:`skiprnn_plugin.ops.reference.scan`, by the ``engine`` of that name in ``KERNELS``."""
+    """As ``reference.scan``, by the engine of that name, which has kernels. ``cell`` is a key of ``CELLS``."""
     if x.shape[0] == 0:
-        options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
+        options = {"cell": CELLS[cell], "begin": begin, "end": end, "schedule": schedule, "threshold": threshold}
         return reference.scan(x, weights, state, gate, **options, dropout_mask=dropout_mask, last_only=last_only)
     constant = isinstance(threshold, float)
     layers = () if gate is None else gate.layers
     noise, threshold = (None, threshold) if constant else (threshold, 0.5)
-    options = Options(NAMES[cell], begin, end, schedule, noise, threshold, layers, last_only)
+    options = Options(cell, begin, end, schedule, noise, threshold, layers, last_only)
     weights = [each for w in weights for each in w[:4]]
     autocast = torch.is_autocast_enabled(x.device.type)
     if autocast:  # as torch.nn's recurrent modules do: all in the lower precision, here but for the gate
@@ -51,18 +37,18 @@ def scan(engine, x, weights, state, gate, *, cell, begin, end, schedule, thresho
     tensors = (x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask, *options[1:5], *weights)
     # those who look at operations, or put others in place of tensors, as tracing does, see a registered one
     seen = torch.compiler.is_compiling() or is_in_torch_dispatch_mode() or not PLAIN.issuperset(map(type, tensors))
-    if seen or engine not in TAKE_NONE:
+    if seen or not ENGINES[engine].kernels.accepts_none:
         state = state.filled()
     operands = Operands(x, *state, *((None, None) if gate is None else gate[:2]), dropout_mask)
     keep = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (*operands, *weights))
     with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
         if seen:
             output, h, c, p, acc, updates = scan_op(*operands, weights, *options, engine, keep)[:6]
-            c = c if cell.has_c else None
+            c = c if CELLS[cell].has_c else None
         elif keep:
             output, h, c, p, acc, updates = Scan.apply(engine, options, keep, *operands, *weights)
         else:
-            output, h, c, p, acc, updates = KERNELS[engine].forward(operands, weights, options, keep)[0]
+            output, h, c, p, acc, updates = ENGINES[engine].kernels.forward(operands, weights, options, keep)[0]
     return output, SkipState(h, c, p, acc), updates
 
 

@@ -1,44 +1,17 @@
 """``skip_scan``: the one entry point to all engines. Inputs are checked here, once."""
 
-import logging
 import numbers
 from functools import partial
-from typing import Callable, Collection, FrozenSet, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from . import kernels, reference
+from . import kernels
 from .cells import CELLS, Cell
-from .native import engine as native
+from .engines import ENGINES, check_cell, choose_engine
 from .types import Gate, LayerWeights, SkipState
-
-logger = logging.getLogger(__name__)
-
-OPTIONS = ("layer_norm", "recurrent_dropout", "zoneout")  # what an engine may do without
-
-
-class Engine(NamedTuple):
-    """What runs the recurrence.
-
-    Attributes:
-        scan: a function like ``reference.scan``; ``zoneout_mask`` and ``recurrent_dropout_mask`` reach it if it can.
-        options: which of ``OPTIONS`` it can.
-        refuse: why it cannot take some x, or cannot run now; None if it can.
-    """
-
-    scan: Callable
-    options: FrozenSet[str] = frozenset()
-    refuse: Callable[[Tensor], Optional[str]] = lambda x: None
-
-
-ENGINES = {
-    "reference": Engine(reference.scan, frozenset(OPTIONS)),
-    "indexed": Engine(partial(kernels.scan, "indexed"), refuse=kernels.refuse),
-    "native": Engine(partial(kernels.scan, "native"), refuse=lambda x: kernels.refuse(x) or native.refuse(x)),
-}
-FASTEST_FIRST = ("native", "indexed", "reference")  # what ``auto`` tries
 
 Integers = Union[Tensor, Sequence[int]]
 
@@ -96,7 +69,8 @@ def skip_scan(
         ValueError: an argument of the wrong shape, type, device or value (the message names it), or an engine that
             cannot do what it is asked to: layer norm, zoneout and recurrent dropout, or x as it is.
     """
-    cell_type = _choose(CELLS, "cell", cell)
+    check_cell(cell)
+    cell_type = CELLS[cell]
     _check_input(x, weights, cell_type)
     batch, steps, _ = x.shape
     hidden = weights[0].weight_hh.shape[-1]
@@ -116,18 +90,22 @@ def skip_scan(
         schedule = x.new_ones((batch, steps), dtype=torch.bool)
     if dropout_mask is not None:
         dropout_mask = _check_mask("dropout_mask", dropout_mask, (len(weights) - 1, batch, hidden), x)
-    masks, options = {}, []
+    masks, features = {}, []
     if zoneout_mask is not None:
         shape = (len(weights), batch, steps, (2 if cell_type.has_c else 1) * hidden)
         masks["zoneout_mask"] = _check_mask("zoneout_mask", zoneout_mask, shape, x)
-        options.append("zoneout")
+        features.append("zoneout")
     if recurrent_dropout_mask is not None:
         shape = (len(weights), batch, steps, hidden)
         masks["recurrent_dropout_mask"] = _check_mask("recurrent_dropout_mask", recurrent_dropout_mask, shape, x)
-        options.append("recurrent_dropout")
+        features.append("recurrent_dropout")
     if weights[0].norm_weight is not None:
-        options.append("layer_norm")
-    scan = _choose_engine(engine, options, x).scan
+        features.append("layer_norm")
+    engine = choose_engine(engine, features, x, cell)
+    if ENGINES[engine].kernels is None:
+        scan, cell = ENGINES[engine].scan, cell_type
+    else:
+        scan = partial(kernels.scan, engine)
     if steps == 0:  # as one step of padding, so that the parameters have a gradient, of 0
         x, schedule = pad(x, (0, 0, 0, 1)), None if schedule is None else pad(schedule, (0, 1))
         threshold = threshold if isinstance(threshold, float) else pad(threshold, (0, 1))
@@ -140,7 +118,7 @@ def skip_scan(
         weights,
         state,
         gate,
-        cell=cell_type,
+        cell=cell,
         begin=begin,
         end=end,
         schedule=schedule,
@@ -151,51 +129,6 @@ def skip_scan(
     if steps == 0:
         output, updates = output if last_only else output[:, :0], updates[:, :0]
     return output, state, updates
-
-
-_announced = set()
-
-
-def _choose_engine(name: str, options: Collection[str], x: Tensor) -> Engine:
-    """The engine of that name, or the best that can do all of ``options`` and take ``x``."""
-    check_engine(name, options)
-    if name != "auto":
-        engine = ENGINES[name]
-        reason = engine.refuse(x)
-        if reason is not None:
-            others = ", ".join(sorted(each for each, other in ENGINES.items() if other.refuse(x) is None))
-            raise ValueError(f"engine: {name!r} {reason}; expected auto or one of {others}")
-        return engine
-    refused = ""
-    for name in FASTEST_FIRST:
-        engine = ENGINES[name]
-        if engine.options.issuperset(options):
-            reason = engine.refuse(x)
-            if reason is None:
-                break
-            refused += f"; {name} {reason}"
-    if not torch.compiler.is_compiling() and (name, refused) not in _announced:
-        _announced.add((name, refused))
-        logger.info(f"engine auto: chose {name}{refused}")
-    return engine
-
-
-def check_engine(name: str, options: Collection[str]) -> None:
-    """Raise ValueError unless the engine, ``auto`` too, is there and can do these of ``OPTIONS``."""
-    if name == "auto":
-        return
-    engine = _choose(ENGINES, "engine", name, "auto")
-    for option in options:
-        if option not in engine.options:
-            able = ", ".join(sorted(each for each, other in ENGINES.items() if option in other.options))
-            raise ValueError(f"engine: {name!r} has no {option}; expected auto or one of {able}")
-
-
-def _choose(table: dict, argument: str, name: str, *others: str):
-    if name not in table:
-        known = ", ".join(sorted({*table, *others}))
-        raise ValueError(f"{argument}: unknown {argument} {name!r}; expected one of {known}")
-    return table[name]
 
 
 def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:

@@ -78,7 +78,7 @@ class Operands(NamedTuple):
         x: [B, T, D].
         h: [num_layers, B, H].
         c: like ``h``; None for cells without one.
-        p: [B]; None for 1, to the engines of ``autograd.TAKE_NONE`` alone.
+        p: [B]; None for 1, to the engines of that accept None alone.
         acc: [B]; None for 0, to the same.
         gate_weight: [1, len(gate_layers) * H]; None without a gate.
         gate_bias: [1]; None without a gate.

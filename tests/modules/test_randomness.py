@@ -5,7 +5,7 @@ import torch
 
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM
 from skiprnn_plugin.ops import ENGINES
-from skiprnn_plugin.ops.scan import Engine
+from skiprnn_plugin.ops.engines import Engine
 
 from ..compare import assert_close, assert_equal
 from .builders import build, every_module, sequences

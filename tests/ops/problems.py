@@ -42,7 +42,7 @@ def for_engines_in(*dtypes, engines=ENGINES):
 every_engine = for_engines(ENGINES)
 every_other = for_engines(set(ENGINES) - {"reference"})
 every_engine_of_any_dtype = for_engines(set(ENGINES) - set(DTYPE))
-every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() if engine.options >= MASKS)
+every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() if engine.features >= MASKS)
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
 every_mode = pytest.mark.parametrize(
     "engine, mode",
@@ -50,7 +50,7 @@ every_mode = pytest.mark.parametrize(
         engine_param(name, mode)
         for name in sorted(ENGINES)
         for mode in MODES
-        if mode != "masks" or ENGINES[name].options >= MASKS
+        if mode != "masks" or ENGINES[name].features >= MASKS
     ],
 )
 

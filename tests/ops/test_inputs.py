@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from skiprnn_plugin.ops import ENGINES, Gate, SkipState, skip_scan
-from skiprnn_plugin.ops.scan import OPTIONS, Engine
+from skiprnn_plugin.ops.engines import FEATURES, Engine
 
 from .problems import Problem, every_engine
 
@@ -122,23 +122,23 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
 
 
 def asking_for(option):
-    """A problem's arguments with one of ``OPTIONS``."""
+    """A problem's arguments with one of ``FEATURES``."""
     problem = Problem("lstm", layer_norm=option == "layer_norm")
     masks = {name: mask for name, mask in problem.masks().items() if name == f"{option}_mask"}
     return {**problem.arguments(), **masks}
 
 
 @every_engine
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", FEATURES)
 def test_an_engine_does_what_it_says_it_can_or_refuses(engine, option):
-    if option in ENGINES[engine].options:
+    if option in ENGINES[engine].features:
         torch.testing.assert_close(skip_scan(**asking_for(option), engine=engine), skip_scan(**asking_for(option)))
     else:
         with pytest.raises(ValueError, match=f"^engine: '{engine}' has no {option}; .*reference"):
             skip_scan(**asking_for(option), engine=engine)
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", FEATURES)
 def test_an_engine_without_an_option_names_those_that_have_it(monkeypatch, option):
     monkeypatch.setitem(ENGINES, "plain", Engine(ENGINES["reference"].scan))
     with pytest.raises(ValueError, match=f"^engine: 'plain' has no {option}; expected auto or one of .*reference"):

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from skiprnn_plugin.ops import scan
+from skiprnn_plugin.ops import engines
 from skiprnn_plugin.ops.native import engine as native_engine
 from skiprnn_plugin.ops.native import library
 
@@ -48,7 +48,7 @@ def test_another_device_is_an_error(engine):
 def find_again(monkeypatch):
     """The library as it is found with another environment."""
     monkeypatch.setattr(library, "_found", None)
-    monkeypatch.setattr(scan, "_announced", set())
+    monkeypatch.setattr(engines, "_announced", set())
     return monkeypatch.setenv
 
 
@@ -59,7 +59,7 @@ def test_without_the_library_auto_says_so_once_and_native_is_an_error(tmp_path, 
         path.write_bytes(content)
     find_again("SKIPRNN_NATIVE_LIBRARY", str(path))
     problem = Problem("gru", dtype=torch.float32)
-    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.scan"):
+    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.engines"):
         for _ in range(2):
             assert_equal(problem.run("auto"), problem.run("indexed"))
     (message,) = caplog.messages
@@ -74,7 +74,7 @@ def test_a_library_that_was_not_built_is_named_with_what_to_do(find_again, monke
     monkeypatch.delenv("SKIPRNN_NATIVE_LIBRARY", raising=False)
     monkeypatch.setattr(library, "FILES", ())
     problem = Problem("gru", dtype=torch.float32)
-    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.scan"):
+    with caplog.at_level(logging.INFO, logger="skiprnn_plugin.ops.engines"):
         problem.run("auto")
     assert caplog.messages == [f"engine auto: chose indexed; native {library.NOT_BUILT}"]
     with pytest.raises(ValueError, match="^engine: 'native' needs its library, which is not built: install .*compiler"):

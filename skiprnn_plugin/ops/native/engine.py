@@ -17,15 +17,6 @@ NEAR = 1 << 26  # bytes of records that keep what a backward would else compute 
 SMALL = 1 << 25  # bytes that malloc keeps at hand
 
 
-def refuse(x: Tensor) -> Optional[str]:
-    """Why the engine cannot take ``x``; None if it can."""
-    if x.dtype != torch.float32 or not x.is_cpu:
-        return f"takes torch.float32 on the CPU, got {x.dtype} on {x.device}"
-    if torch.is_autocast_enabled("cpu"):
-        return "takes torch.float32 on the CPU, got autocast, which wants a lower precision"
-    return library.missing()
-
-
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
 ) -> Tuple[List[Optional[Tensor]], List[Optional[Tensor]]]:

@@ -1,0 +1,148 @@
+"""The table of engines, and the choice among them.
+
+An engine is a row of :data:`ENGINES`. To add one, write its row; the tests that run over the table then test it too.
+"""
+
+import logging
+from typing import Callable, Collection, Dict, FrozenSet, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from . import reference
+from .cells import CELLS
+from .indexed import engine as indexed
+from .native import engine as native
+from .native import library
+from .transforms import refuse_transforms
+
+logger = logging.getLogger(__name__)
+
+FEATURES = ("layer_norm", "recurrent_dropout", "zoneout")  # what an engine may do without
+
+
+class Kernels(NamedTuple):
+    """The functions of an engine that has a backward of its own; see :mod:`.indexed.engine` for what they take.
+
+    Attributes:
+        forward: results, and what ``backward`` needs if it is told to keep that.
+        backward: the gradients of the operands and weights.
+        fake_saved: tensors like those that ``forward`` keeps, for ``torch.compile``.
+        accepts_none: whether ``p`` may be None for 1, ``acc`` for 0, and a result's gradient for 0.
+    """
+
+    forward: Callable
+    backward: Callable
+    fake_saved: Callable
+    accepts_none: bool = False
+
+
+class Engine(NamedTuple):
+    """What runs the recurrence. It has either ``scan`` or ``kernels``.
+
+    Attributes:
+        scan: a function like ``reference.scan``, which autograd differentiates; ``zoneout_mask`` and
+            ``recurrent_dropout_mask`` are given to it if its ``features`` name them.
+        kernels: the functions of an engine with a backward of its own.
+        features: which of ``FEATURES`` it has.
+        cells: keys of ``CELLS`` that it has; None for every cell, those registered later too.
+        dtypes: of ``x``; None for every dtype.
+        devices: device types of ``x``; None for every device.
+        missing: why it cannot be used on this machine; None if it can.
+    """
+
+    scan: Optional[Callable] = None
+    kernels: Optional[Kernels] = None
+    features: FrozenSet[str] = frozenset()
+    cells: Optional[Collection[str]] = None
+    dtypes: Optional[Collection[torch.dtype]] = None
+    devices: Optional[Collection[str]] = None
+    missing: Callable[[], Optional[str]] = lambda: None
+
+    def refuse(self, x: Tensor, cell: str) -> Optional[str]:
+        """Why the engine cannot run ``cell`` on ``x`` now; None if it can."""
+        if self.cells is not None and cell not in self.cells:
+            return f"has no cell {cell!r}"
+        if self.kernels is not None:
+            reason = refuse_transforms()
+            if reason is not None:
+                return reason
+        if self.dtypes is not None or self.devices is not None:
+            reason = self._refuse_tensor(x)
+            if reason is not None:
+                return reason
+        return self.missing()
+
+    def _refuse_tensor(self, x: Tensor) -> Optional[str]:
+        accepted = self.dtypes is None or x.dtype in self.dtypes
+        if not accepted or (self.devices is not None and x.device.type not in self.devices):
+            return f"takes {self._describe()}, got {x.dtype} on {x.device}"
+        if self.dtypes is not None and torch.is_autocast_enabled(x.device.type):
+            return f"takes {self._describe()}, got autocast, which wants a lower precision"
+        return None
+
+    def _describe(self) -> str:
+        dtypes = " or ".join(str(dtype) for dtype in self.dtypes or ("any dtype",))
+        devices = " or ".join(device.upper() for device in self.devices or ("any",))
+        return f"{dtypes} on the {devices}"
+
+
+# ``auto`` takes the first one that can do what is asked, so the fastest comes first
+ENGINES: Dict[str, Engine] = {
+    "native": Engine(
+        kernels=Kernels(native.forward, native.backward, native.fake_saved, accepts_none=True),
+        cells=native.CELLS,
+        dtypes=(torch.float32,),
+        devices=("cpu",),
+        missing=library.missing,
+    ),
+    "indexed": Engine(kernels=Kernels(indexed.forward, indexed.backward, indexed.fake_saved)),
+    "reference": Engine(scan=reference.scan, features=frozenset(FEATURES)),
+}
+
+_announced = set()
+
+
+def choose_engine(name: str, features: Collection[str], x: Tensor, cell: str) -> str:
+    """The engine's name, ``name`` itself or, for ``auto``, the first that has the ``features`` and can run ``cell`` on
+    ``x``.
+
+    Raises:
+        ValueError: there is no such engine, or it cannot do what is asked.
+    """
+    check_engine(name, features)
+    if name != "auto":
+        reason = ENGINES[name].refuse(x, cell)
+        if reason is not None:
+            others = [other for other, engine in ENGINES.items() if engine.refuse(x, cell) is None]
+            raise ValueError(f"engine: {name!r} {reason}; expected auto or one of {', '.join(sorted(others))}")
+        return name
+    refused = ""
+    for candidate, engine in ENGINES.items():
+        if engine.features.issuperset(features):
+            reason = engine.refuse(x, cell)
+            if reason is None:
+                break
+            refused += f"; {candidate} {reason}"
+    if not torch.compiler.is_compiling() and (candidate, refused) not in _announced:
+        _announced.add((candidate, refused))
+        logger.info(f"engine auto: chose {candidate}{refused}")
+    return candidate
+
+
+def check_engine(name: str, features: Collection[str]) -> None:
+    """Raise ValueError unless the engine, or ``auto``, exists and has these of ``FEATURES``."""
+    if name == "auto":
+        return
+    if name not in ENGINES:
+        raise ValueError(f"engine: unknown engine {name!r}; expected one of {', '.join(sorted({*ENGINES, 'auto'}))}")
+    for feature in features:
+        if feature not in ENGINES[name].features:
+            able = ", ".join(sorted(other for other, engine in ENGINES.items() if feature in engine.features))
+            raise ValueError(f"engine: {name!r} has no {feature}; expected auto or one of {able}")
+
+
+def check_cell(name: str) -> None:
+    """Raise ValueError unless ``name`` is a key of ``CELLS``."""
+    if name not in CELLS:
+        raise ValueError(f"cell: unknown cell {name!r}; expected one of {', '.join(sorted(CELLS))}")
