@@ -104,6 +104,7 @@ def test_the_installed_plugin_runs(tmp_path, copied):
     assert expected in (folder / "hydra_train.log").read_text()
 
 
+@pytest.mark.thorough
 def test_multirun(tmp_path):
     folders, valid = hydra_train(tmp_path, "criterion.cost_per_sample=0,1e-2", flags=["--multirun"])
     assert [float(each["valid_budget_loss"]) > 0 for each in valid] == [False, True]

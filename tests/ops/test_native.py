@@ -179,6 +179,7 @@ def test_empty_and_smallest_sizes(cell, engine, batch, steps, inputs, hidden, la
 
 @levels()
 @every_cell
+@pytest.mark.thorough
 def test_gradients_of_weights_stay_exact_over_200_000_updates(cell, engine, level):
     runs = []
     for name, dtype in ((engine, torch.float32), ("indexed", torch.float64)):
