@@ -42,9 +42,12 @@ def draw_box(axes, x, y, width, height, text, color, filled=False):
         facecolor=color if filled else "white",
         edgecolor=color,
         linewidth=1.8,
+        zorder=3,
     )
     axes.add_patch(box)
-    axes.text(x, y, text, ha="center", va="center", color="white" if filled else INK, fontsize=10, linespacing=1.4)
+    axes.text(
+        x, y, text, ha="center", va="center", color="white" if filled else INK, fontsize=10, linespacing=1.4, zorder=4
+    )
 
 
 def draw_arrow(axes, path, color):
@@ -57,21 +60,20 @@ def draw_arrow(axes, path, color):
 
 def draw_gate(axes):
     """One step: from the old state to the new one, by the cell or past it."""
-    axes.set(xlim=(0, 10), ylim=(0, 6.4), aspect="equal")
+    axes.set(xlim=(0, 10), ylim=(0.9, 6.2), aspect="equal")
     axes.axis("off")
-    draw_arrow(axes, [(1.9, 3.3), (3.0, 3.3)], INK)
-    draw_arrow(axes, [(3.9, 4.0), (3.9, 5.1), (5.0, 5.1)], UPDATED)
-    draw_arrow(axes, [(3.9, 2.6), (3.9, 1.5), (8.95, 1.5), (8.95, 2.8)], COPIED)
-    draw_arrow(axes, [(7.4, 5.1), (8.95, 5.1), (8.95, 3.8)], UPDATED)
+    draw_arrow(axes, [(1.9, 3.3), (2.85, 3.3)], INK)
+    draw_arrow(axes, [(3.9, 4.0), (3.9, 5.1), (5.15, 5.1)], UPDATED)
+    draw_arrow(axes, [(3.9, 2.6), (3.9, 1.5), (8.95, 1.5), (8.95, 2.75)], COPIED)
+    draw_arrow(axes, [(7.2, 5.1), (8.95, 5.1), (8.95, 3.85)], UPDATED)
     draw_box(axes, 1.05, 3.3, 1.7, 1.0, "state\n$s_{t-1}$", INK)
-    draw_box(axes, 3.9, 3.3, 1.8, 1.4, "gate\n$u_t$ = 0 or 1", INK, filled=True)
-    draw_box(axes, 6.2, 5.1, 2.4, 1.0, "LSTM or GRU cell", UPDATED, filled=True)
+    draw_box(axes, 3.9, 3.3, 2.1, 1.4, "gate\n$u_t$ = 0 or 1", INK, filled=True)
+    draw_box(axes, 6.2, 5.1, 2.0, 1.2, "LSTM or\nGRU cell", UPDATED, filled=True)
     draw_box(axes, 8.95, 3.3, 1.7, 1.0, "state\n$s_t$", INK)
-    draw_arrow(axes, [(6.2, 3.75), (6.2, 4.6)], UPDATED)
+    draw_arrow(axes, [(6.2, 3.75), (6.2, 4.45)], UPDATED)
     axes.text(6.2, 3.4, "input $x_t$", ha="center", va="center", color=INK, fontsize=10)
     axes.text(3.7, 4.75, "$u_t$ = 1: update", ha="right", color=UPDATED, fontsize=10, weight="bold")
     axes.text(6.4, 1.75, "$u_t$ = 0: copy, $x_t$ is not read", ha="center", color="#607d8b", fontsize=10, weight="bold")
-    axes.text(5, 0.35, "The gate is learned together with the cell.", ha="center", color=INK, fontsize=10)
 
 
 def draw_samples(axes, wave, used):
