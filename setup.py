@@ -26,6 +26,8 @@ VIDEO = [
     "torchvision>=0.26",  # the one that belongs to torch 2.11; each needs its own torch
 ]
 
+DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
+
 NATIVE = "skiprnn_plugin/ops/native"
 NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
 DISPATCH_FLAGS = []
@@ -154,7 +156,8 @@ setup(
         "plot": PLOT,
         "text": TEXT,
         "video": VIDEO,
-        "dev": PLOT + TEXT + VIDEO + ["pytest>=7", "pytest-xdist>=3.2", "ruff==0.17.6", "setuptools>=70.1"],
+        "docs": DOCS,
+        "dev": PLOT + TEXT + VIDEO + DOCS + ["pytest>=7", "pytest-xdist>=3.2", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={
