@@ -4,15 +4,17 @@ import argparse
 import itertools
 import math
 from pathlib import Path
-from typing import Iterable, NamedTuple
+from typing import TYPE_CHECKING, Iterable, NamedTuple
 
 import numpy as np
 
 from ...arguments import UserError
-from ...prepare.video_reader import VideoReader
 from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
 from ..predict.videos import add_weights_argument, is_video, open_videos
 from .figures import DPI, WIDTH, check_output, new_figure, save
+
+if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
+    from ...prepare.video_reader import VideoReader
 
 HELP = "draw a video's frames and which of them a model used"
 PER_ROW = 25
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     save(draw(make(hub, videos, args.video, args.num_frames)), args.output)
 
 
-def make(hub, videos: VideoReader, path: str, most: int) -> Sheet:
+def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
     """Run the video through the model, and read those of its frames that are to be drawn once more.
 
     They are drawn whole, where the encoder sees what is in their middle.

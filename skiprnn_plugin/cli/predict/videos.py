@@ -2,10 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from ...arguments import UserError
-from ...prepare.video_reader import VideoReader, open_reader
+
+if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
+    from ...prepare.video_reader import VideoReader
 
 
 def add_weights_argument(parser: argparse.ArgumentParser) -> None:
@@ -24,11 +26,13 @@ def is_video(path: str) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
+def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional["VideoReader"]:
     """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
 
     Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
+    from ...prepare.video_reader import open_reader
+
     videos = list(filter(is_video, files))
     if not videos:
         if weights is not None:
