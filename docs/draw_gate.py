@@ -3,7 +3,8 @@
     python docs/draw_gate.py                 # from docs/gate.json
     python docs/draw_gate.py CHECKPOINT      # of task frequency_discrimination; writes docs/gate.json first
 
-The numbers in gate.json are those of the model that `bash recipes/frequency.sh --quick` trains.
+The wave of gate.json is made here. Which of its samples are used is what the model says that `bash recipes/frequency.sh
+--quick` trains; CHECKPOINT was its runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt.
 """
 
 import json

@@ -106,7 +106,7 @@ class SkipRNNHub(nn.Module):
 
         Raises ValueError if it is not such a sequence.
         """
-        expected = "a text or words' numbers [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
+        expected = "a text or token ids [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
         is_encoded = self.reads_words and not isinstance(raw, str)
         try:
             tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
@@ -124,7 +124,7 @@ class SkipRNNHub(nn.Module):
         known = self.model.embedding.num_embeddings
         wrong = numbers[(numbers < 0) | (numbers >= known)]
         if len(wrong):
-            raise ValueError(f"expected words' numbers from 0 to {known - 1}, got {wrong[0]}")
+            raise ValueError(f"expected token ids from 0 to {known - 1}, got {wrong[0]}")
         return numbers
 
     def _encode_all(self, arrays: Sequences) -> Iterator[Tensor]:

@@ -82,9 +82,9 @@ class Engine(NamedTuple):
         return None
 
     def _describe(self) -> str:
-        dtypes = " or ".join(str(dtype) for dtype in self.dtypes or ("any dtype",))
-        devices = " or ".join(device.upper() for device in self.devices or ("any",))
-        return f"{dtypes} on the {devices}"
+        dtypes = "any dtype" if self.dtypes is None else " or ".join(map(str, self.dtypes))
+        devices = "any device" if self.devices is None else f"the {' or '.join(self.devices).upper()}"
+        return f"{dtypes} on {devices}"
 
 
 # ``auto`` takes the first one that can do what is asked, so the fastest comes first

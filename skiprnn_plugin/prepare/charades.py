@@ -19,7 +19,7 @@ NEEDED = ("id", "actions", "length")
 def read_charades(folder: Path, annotations: Sequence[Path], classes: Path) -> Source:
     """The videos of the training list, split train, and of the test list, split valid, on which papers report.
 
-    A video is passed over if the features of a frame are missing or are not 4,096 numbers.
+    A video is left out if the features of a frame are missing or are not 4,096 numbers.
 
     Args:
         folder: holds a folder ``ID`` of files ``ID-000001.txt``, ``ID-000005.txt``, ... for each video.

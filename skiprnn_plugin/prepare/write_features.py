@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result for a sequence: its number of steps, or 0 and the reason why it was passed over."""
+    """The result for a sequence: its number of steps, or 0 and the reason why it was left out."""
 
     steps: int
     reason: str
@@ -61,10 +61,10 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
 
     Returns:
         What ``prepare.json`` holds: the options; the numbers of sequences and steps of each split; and which sequences
-        were passed over, and why.
+        were left out, and why.
 
     Raises:
-        ValueError: a sequence can't be read or does not fit ``dtype``, and may not be passed over; or a split has no
+        ValueError: a sequence can't be read or does not fit ``dtype``, and may not be left out; or a split has no
             sequence.
     """
     known = json.dumps(

@@ -298,8 +298,8 @@ def test_several_numbers_and_two_directions():
         ("words", ["latin.txt"], "latin.txt: can't be read (UnicodeDecodeError: .*)"),
         ("words", ["--text", ""], "--text: expected a text, it is empty"),
         ("words", ["-"], "standard input: expected a text on each line, it is empty"),
-        ("words", ["unknown.npy"], "unknown.npy: expected words' numbers from 0 to 3, got 4"),
-        ("words", ["float.npy"], "float.npy: expected a text or words' numbers [T], integers, got torch.float64 (2,)"),
+        ("words", ["unknown.npy"], "unknown.npy: expected token ids from 0 to 3, got 4"),
+        ("words", ["float.npy"], "float.npy: expected a text or token ids [T], integers, got torch.float64 (2,)"),
     ],
     ids=str,
 )

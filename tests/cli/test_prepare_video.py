@@ -110,8 +110,9 @@ def test_what_is_missing_or_broken_is_passed_over(prints, tmp_path, source, corn
     shutil.rmtree(videos / "BabyCrawling")
     output = prints(main, *command(source, tmp_path / "dest"))
     assert output.startswith(
-        f"{tmp_path}/dest: train 1 sequences (4 steps), valid 2 sequences (8 steps); 3 features; 1 passed over, all in "
-        f"prepare.json, as Archery/v_Archery_g08_c01: {videos}/Archery/v_Archery_g08_c01.avi: can't be read as a video"
+        f"{tmp_path}/dest: train 1 sequences (4 steps), valid 2 sequences (8 steps); 3 features; 1 left out, all in "
+        "prepare.json (passed_over), as Archery/v_Archery_g08_c01: "
+        f"{videos}/Archery/v_Archery_g08_c01.avi: can't be read as a video"
     )
     assert output.endswith("; 1 that are listed do not exist, such as BabyCrawling/v_BabyCrawling_g08_c01.avi\n")
     items, numbers = read(tmp_path / "dest")

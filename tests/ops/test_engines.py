@@ -334,7 +334,8 @@ def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog, monkeypatc
     ]
     chosen = [f"indexed{reason}" for reason in refused] + ["reference"]
     assert caplog.messages == [f"engine auto: chose {each}" for each in chosen]
-    assert list(ENGINES) == ["native", "indexed", "reference"]
+    fastest_first = ["native", "indexed", "reference"]
+    assert [name for name in ENGINES if name in fastest_first] == fastest_first
 
 
 @for_engines(["native"])

@@ -46,11 +46,11 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
         f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
         for split, counts in record["splits"].items()
     )
-    passed_over = record["passed_over"]
-    if not passed_over:
+    left_out = record["passed_over"]
+    if not left_out:
         return f"{dest}: {splits}; {record['features']:,} features"
-    name, reason = next(iter(passed_over.items()))
+    name, reason = next(iter(left_out.items()))
     return (
-        f"{dest}: {splits}; {record['features']:,} features; {len(passed_over):,} passed over, all in prepare.json, as "
-        f"{name}: {reason}"
+        f"{dest}: {splits}; {record['features']:,} features; {len(left_out):,} left out, all in prepare.json "
+        f"(passed_over), as {name}: {reason}"
     )

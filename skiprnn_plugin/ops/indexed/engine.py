@@ -1,6 +1,7 @@
 """The ``indexed`` engine: by update, not by time step, in plain torch, with a backward of its own.
 
-The algorithm is in :mod:`.by_update` and :mod:`.by_update_backward`; this is what :mod:`.autograd` wants of an engine.
+The algorithm is in :mod:`.forward` and :mod:`.backward`. This module has the functions that the engine's row of
+:data:`skiprnn_plugin.ops.engines.ENGINES` names.
 """
 
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -11,8 +12,8 @@ from torch import Tensor
 from ..cells import CELLS
 from ..reference import real_steps
 from ..types import Gate, LayerWeights, Operands, Options, SkipState
-from . import backward as by_update_backward
-from . import forward as by_update
+from . import backward as backward_by_update
+from . import forward as forward_by_update
 from .forward import Inputs, Step
 
 
@@ -22,7 +23,7 @@ def forward(
     """Output, h, c, p, acc and updates; and what the backward needs if it is to ``keep`` that: the iterations' sizes,
     and one tensor for all updates of each thing that a ``Step`` holds."""
     inputs = _inputs(operands, weights, options)
-    output, state, updates, steps = by_update.forward(inputs, keep)
+    output, state, updates, steps = forward_by_update.forward(inputs, keep)
     return [output, *state, updates], _pack(inputs, steps) if keep else []
 
 
@@ -40,7 +41,7 @@ def backward(
     d_output, dh, dc, dp, dacc, d_updates = gradients
     d_state = SkipState(dh, dc, dp, dacc)
     with torch.no_grad(), torch.autocast(updates.device.type, enabled=False):
-        d = by_update_backward.backward(inputs, _unpack(saved, inputs), updates, d_output, d_state, d_updates, need_dx)
+        d = backward_by_update.backward(inputs, _unpack(saved, inputs), updates, d_output, d_state, d_updates, need_dx)
     weights = [each for layer in d.weights for each in layer[:4]]
     return [d.x, *d.state, d.gate_weight, d.gate_bias, d.dropout_mask, *weights]
 
