@@ -2,10 +2,14 @@
 
 import shutil
 
+import pytest
 import torch
 
 from ..tiny_imdb import FILES, write_archive
 from .start import needs_environment, recipe
+
+# Every recipe starts table.sh, which test_synthetic.py covers in the quick tests
+pytestmark = pytest.mark.thorough
 
 
 @needs_environment

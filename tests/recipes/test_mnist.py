@@ -1,10 +1,13 @@
 """mnist.sh, cut short, on digits in the database's format."""
 
+import pytest
+
 from ..command_line import ROOT, run
 from ..idx_files import NAMES, write_digits
 from .start import assert_settings, needs_environment, recipe
 
 
+@pytest.mark.thorough
 @needs_environment
 def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path):
     write_digits(tmp_path / "my data")
@@ -23,6 +26,7 @@ def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path):
         assert picture.stat().st_size > 10000
 
 
+@pytest.mark.thorough
 @needs_environment
 def test_mnist_quick_ends_with_a_table_and_a_picture(tmp_path):
     write_digits(tmp_path, compress=True)

@@ -1,10 +1,14 @@
 """smartwatch.sh, cut short, on noise."""
 
 import numpy as np
+import pytest
 import torch
 
 from ..command_line import ROOT, run
 from .start import needs_environment
+
+# Every recipe starts table.sh, which test_synthetic.py covers in the quick tests
+pytestmark = pytest.mark.thorough
 
 
 @needs_environment

@@ -1,8 +1,12 @@
 """sweep.sh, cut short, of the paper's tasks and of one's own."""
 
+import pytest
 import torch
 
 from .start import needs_environment, recipe
+
+# Every recipe starts table.sh, which test_synthetic.py covers in the quick tests
+pytestmark = pytest.mark.thorough
 
 
 @needs_environment

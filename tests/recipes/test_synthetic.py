@@ -1,5 +1,7 @@
 """quickstart.sh, adding.sh and frequency.sh, cut short, as a person starts them."""
 
+import pytest
+
 from .start import assert_settings, needs_environment, recipe
 
 
@@ -34,6 +36,7 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path):
     assert not any("update 1:" in line for line in again)
 
 
+@pytest.mark.thorough
 @needs_environment
 def test_frequency_quick_ends_with_a_table_and_a_picture_for_each_sampling_period(tmp_path):
     process = recipe("frequency.sh", "--quick", RUNS=str(tmp_path), MAX_UPDATE="1", SAMPLING_PERIODS="1 0.5")

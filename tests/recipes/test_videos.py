@@ -8,6 +8,9 @@ from ..tiny_features import write_features
 from ..tiny_localization import write_localization
 from .start import needs_environment, recipe
 
+# Every recipe starts table.sh, which test_synthetic.py covers in the quick tests
+pytestmark = pytest.mark.thorough
+
 
 @needs_environment
 def test_charades_ends_with_a_picture_and_a_table_with_the_spread_over_videos(tmp_path):
