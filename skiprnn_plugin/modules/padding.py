@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from ..ops.scan import any_of
+from ..ops.checks import any_of
 
 
 def find_span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Tensor]:

@@ -8,8 +8,8 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
+from ..ops.checks import as_state, check_threshold
 from ..ops.engines import FEATURES, check_engine
-from ..ops.scan import as_state, check_threshold
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like

@@ -1,67 +1,109 @@
-"""The engines that have a backward of their own, as one autograd function.
+"""From the arguments of a scan to an engine that has a backward of its own, with autograd told about that backward."""
 
-Such an engine's row of :data:`.engines.ENGINES` has ``kernels``.
-"""
-
+from contextlib import nullcontext
 from typing import List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
+from .custom_op import scan_op
 from .engines import ENGINES
-from .types import Operands, Options
+from .tracing import needs_registered_op
+from .types import Gate, LayerWeights, Operands, Options, Results, SkipState, flatten_weights, split_operands
 
-SIZE = len(Operands._fields)
+NOTHING = nullcontext()
+
+
+def scan(
+    engine: str,
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    state: SkipState,
+    gate: Optional[Gate],
+    *,
+    cell: str,
+    begin: Optional[Tensor],
+    end: Optional[Tensor],
+    schedule: Optional[Tensor],
+    noise: Optional[Tensor],
+    threshold: float,
+    dropout_mask: Optional[Tensor],
+    last_only: bool,
+) -> Tuple[Tensor, SkipState, Tensor]:
+    """As ``reference.scan``, by the engine of that name, which has ``kernels``; B is 1 or more."""
+    kernels = ENGINES[engine].kernels
+    weights = flatten_weights(weights)
+    h, c, p, acc = state
+    autocast = torch.is_autocast_enabled(x.device.type)
+    if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, h, c, dropout_mask, *weights = (_lower(tensor, dtype) for tensor in (x, h, c, dropout_mask, *weights))
+    gate_weight, gate_bias, gate_layers = (None, None, ()) if gate is None else gate
+    operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask, begin, end, schedule, noise)
+    options = Options(cell, threshold, gate_layers, last_only)
+    registered = needs_registered_op((*operands, *weights))
+    if registered or not kernels.accepts_none:
+        state = state.filled()
+        operands = operands._replace(p=state.p, acc=state.acc)
+    keep = torch.is_grad_enabled() and any(
+        [tensor is not None and tensor.requires_grad for tensor in (*operands, *weights)]
+    )
+    with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
+        if registered:
+            results = scan_op(operands, weights, options, engine, keep)
+        elif keep:
+            results = Results(*Scan.apply(engine, options, *operands, *weights))
+        else:
+            results, _ = kernels.forward(operands, weights, options, keep)
+    return results.output, SkipState(results.h, results.c, results.p, results.acc), results.updates
+
+
+def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
+    """The tensor in autocast's precision, which leaves float64 alone."""
+    return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.to(dtype)
 
 
 class Scan(torch.autograd.Function):
-    """``tensors``: the operands, and behind them the weights; ``keep``: for a backward."""
+    """The engine with its backward; ``tensors`` are the operands and, after them, the weights."""
 
     @staticmethod
-    def forward(ctx, engine: str, options: Options, keep: bool, *tensors):
-        results, saved = ENGINES[engine].kernels.forward(Operands(*tensors[:SIZE]), tensors[SIZE:], options, keep)
-        if keep:
-            ctx.set_materialize_grads(not ENGINES[engine].kernels.accepts_none)
-            cell, begin, end, schedule, noise, *rest = options
-            ctx.engine, ctx.cell, ctx.rest, ctx.count = engine, cell, rest, len(tensors)
-            # all of it, so that a change in place is noticed and activation checkpointing can do its work
-            ctx.save_for_backward(*tensors, begin, end, schedule, noise, results[-1], *saved)
+    def forward(ctx, engine: str, options: Options, *tensors):
+        kernels = ENGINES[engine].kernels
+        results, saved = kernels.forward(*split_operands(tensors), options, True)
+        ctx.set_materialize_grads(not kernels.accepts_none)
+        ctx.engine, ctx.options, ctx.num_tensors = engine, options, len(tensors)
+        # every tensor, so that autograd notices a change in place, and that activation checkpointing works
+        ctx.save_for_backward(*tensors, results.updates, *saved)
         return tuple(results)
 
     @staticmethod
     def backward(ctx, *gradients):
-        tensors, count = ctx.saved_tensors, ctx.count
-        options = Options(ctx.cell, *tensors[count : count + 4], *ctx.rest)
-        updates, saved = tensors[count + 4], tensors[count + 5 :]
-        found = ENGINES[ctx.engine].kernels.backward(
-            Operands(*tensors[:SIZE]),
-            tensors[SIZE:count],
-            options,
-            saved,
-            updates,
-            gradients,
-            ctx.needs_input_grad[3],
+        tensors = ctx.saved_tensors[: ctx.num_tensors]
+        updates, *saved = ctx.saved_tensors[ctx.num_tensors :]
+        needed, _ = split_operands(ctx.needs_input_grad[-ctx.num_tensors :])
+        d_operands, d_weights = ENGINES[ctx.engine].kernels.backward(
+            *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needed.x
         )
-        return None, None, None, *_no_second(ctx.engine, found, (*tensors[:count], *gradients))
+        return None, None, *_refuse_second((*d_operands, *d_weights), (*tensors, *gradients), ctx.engine)
 
 
-def _no_second(
-    engine: str, gradients: List[Optional[Tensor]], sources: Sequence[Optional[Tensor]]
+def _refuse_second(
+    gradients: Sequence[Optional[Tensor]], sources: Sequence[Optional[Tensor]], engine: str
 ) -> List[Optional[Tensor]]:
-    """The gradients, which raise an error where someone asks for theirs, with respect to any of the ``sources``."""
+    """The gradients, which raise an error where someone asks for theirs with respect to any of the ``sources``."""
     if not torch.is_grad_enabled():
         return gradients
-    there = [each for each in gradients if each is not None]
-    sources = [each for each in sources if each is not None and each.requires_grad]
-    marked = iter(_Refuse.apply(engine, len(there), *there, *sources))
-    return [None if each is None else next(marked) for each in gradients]
+    found = [gradient for gradient in gradients if gradient is not None]
+    sources = [source for source in sources if source is not None and source.requires_grad]
+    marked = iter(_Refuse.apply(engine, len(found), *found, *sources))
+    return [None if gradient is None else next(marked) for gradient in gradients]
 
 
 class _Refuse(torch.autograd.Function):
     @staticmethod
     def forward(ctx, engine: str, count: int, *tensors) -> Tuple[Tensor, ...]:
         ctx.engine = engine
-        return tuple(each.view_as(each) for each in tensors[:count])
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
 
     @staticmethod
     def backward(ctx, *gradients):

@@ -4,7 +4,7 @@ After an update nothing but ``acc`` changes until the next one, v = acc + min(p,
 """
 
 import math
-from typing import Optional, Tuple, Union
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -16,13 +16,14 @@ class Clock:
     Args:
         end: the step after each sequence's last one, int64 [B].
         schedule: the updates, bool [B, T]; None where gates decide.
-        threshold: a number, or one for each step, [B, T].
+        noise: v must exceed it, [B, T]; None where ``threshold`` decides.
+        threshold: v must exceed it.
     """
 
-    def __init__(self, end: Tensor, schedule: Optional[Tensor], threshold: Union[float, Tensor]):
+    def __init__(self, end: Tensor, schedule: Optional[Tensor], noise: Optional[Tensor], threshold: float):
         self.end = end
         self.scheduled = None if schedule is None else next_scheduled(schedule)
-        self.threshold = threshold
+        self.noise, self.threshold = noise, threshold
 
     def find(self, rows: Tensor, p: Tensor, acc: Tensor, t: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
         """The first update from step ``t`` [N] on of ``rows`` whose gates stand at ``p``, ``acc`` [N].
@@ -36,14 +37,14 @@ class Clock:
             active = times < self.end[rows]
             return times, None if bool(active.all()) else active
         room = self.end[rows] - t
-        if isinstance(self.threshold, float):
+        if self.noise is None:
             count, near = estimate_skips(p, acc, room, self.threshold)
             if not bool(((count >= room) | near).any()):  # as mostly, after one look at the device's memory
                 return t + count, None
             count = settle_skips(count, near, p, acc, room, self.threshold)
         else:
-            last = self.threshold.shape[1] - 1
-            count = add_up(p, acc, room, lambda step: self.threshold[rows, (t + step).clamp(max=last)])
+            last = self.noise.shape[1] - 1
+            count = add_up(p, acc, room, lambda step: self.noise[rows, (t + step).clamp(max=last)])
         active = count < room
         return t + count, None if bool(active.all()) else active
 

@@ -1,134 +1,123 @@
-"""The engines that have a backward of their own, as one registered op, for ``torch.compile``."""
+"""The engines that have a backward of their own, as one operation that torch knows by name, for ``torch.compile``.
 
-from typing import List, Optional
+torch's operations take and return neither the named tuples that the engines do nor None in a list of results. So the
+operations' arguments are the fields of ``Operands``, the list of weights, the fields of ``Options``, and the engine's
+name; and an empty tensor is returned for None.
+"""
+
+from itertools import islice
+from typing import Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from .autograd import SIZE
+from .checks import check_compiled_span
 from .engines import ENGINES
-from .types import Operands, Options
+from .types import Operands, Options, Results, split_operands
+
+REQUIRED = ("x", "h")  # operands that are never None
+OPTIONS = Options(cell="str", threshold="float", gate_layers="int[]", last_only="bool")  # their types in a schema
+ARGUMENTS = ", ".join(
+    [
+        *(f"{'Tensor' if name in REQUIRED else 'Tensor?'} {name}" for name in Operands._fields),
+        "Tensor[] weights",
+        *(f"{kind} {name}" for name, kind in OPTIONS._asdict().items()),
+        "str engine",
+    ]
+)
 
 
-@torch.library.custom_op("skiprnn_plugin::scan", mutates_args=())
-def scan_op(
-    x: Tensor,
-    h: Tensor,
-    c: Optional[Tensor],
-    p: Tensor,
-    acc: Tensor,
-    gate_weight: Optional[Tensor],
-    gate_bias: Optional[Tensor],
-    dropout_mask: Optional[Tensor],
-    weights: List[Tensor],
-    cell: str,
-    begin: Optional[Tensor],
-    end: Optional[Tensor],
-    schedule: Optional[Tensor],
-    noise: Optional[Tensor],
-    threshold: float,
-    gate_layers: List[int],
-    last_only: bool,
-    engine: str,
-    keep: bool,
-) -> List[Tensor]:
-    """``Operands``, weights and ``Options`` to output, h, c (empty without one), p, acc, updates, and then what the
-    engine's backward needs."""
-    _check_span(begin, end, x.shape[1])
-    options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
-    operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
+def scan_op(operands: Operands, weights: Sequence[Tensor], options: Options, engine: str, keep: bool) -> Results:
+    """The engine's forward; ``keep`` says that its backward may follow."""
+    found = _forward(*operands, weights, *options, engine, keep)
+    results = _results(found)
+    return results if operands.c is not None else results._replace(c=None)
+
+
+def _parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, Iterator]:
+    """The operands, weights, options and engine, and the arguments that follow."""
+    rest = iter(arguments)
+    operands = Operands(*islice(rest, len(Operands._fields)))
+    weights = next(rest)
+    options = Options(*islice(rest, len(Options._fields)))
+    return operands, weights, options, next(rest), rest
+
+
+def _results(tensors: Sequence[Tensor]) -> Results:
+    return Results(*tensors[: len(Results._fields)])
+
+
+def _without_none(tensors: Sequence[Optional[Tensor]], x: Tensor) -> List[Tensor]:
+    return [x.new_empty(0) if tensor is None else tensor for tensor in tensors]
+
+
+@torch.library.custom_op("skiprnn_plugin::scan", mutates_args=(), schema=f"({ARGUMENTS}, bool keep) -> Tensor[]")
+def _forward(*arguments):
+    """The results, then what the engine's backward needs."""
+    operands, weights, options, engine, (keep,) = _parse(arguments)
+    check_compiled_span(operands.begin, operands.end, operands.x.shape[1])
     results, saved = ENGINES[engine].kernels.forward(operands, weights, options, keep)
-    return [x.new_empty(0) if each is None else each for each in results + saved]
+    return _without_none((*results, *saved), operands.x)
 
 
-def _check_span(begin: Optional[Tensor], end: Optional[Tensor], steps: int) -> None:
-    """What ``skip_scan`` checks, but for compiled code, in which it can't look at values."""
-    before = 0 if begin is None else begin
-    if begin is not None and bool(((begin < 0) | (begin > steps)).any()):
-        low, high = int(begin.min()), int(begin.max())
-        raise ValueError(f"offsets: expected values from 0 to the {steps} steps of x, got {low} to {high}")
-    if end is not None and bool(((end < before) | (end > steps)).any()):
-        low, high = int((end - before).min()), int(end.max())
-        raise ValueError(
-            f"lengths: expected values from 0, and none beyond the {steps} steps of x, got {low} as the smallest, and "
-            f"{high} as the last step"
-        )
-
-
-@scan_op.register_fake
+@_forward.register_fake
 def _(*arguments):
-    operands, options, (engine, keep) = Operands(*arguments[:SIZE]), Options(*arguments[SIZE + 1 : -2]), arguments[-2:]
-    x, h, c, p, acc = operands[:5]
+    operands, _, options, engine, (keep,) = _parse(arguments)
+    x, h, p = operands.x, operands.h, operands.p
     batch, steps, hidden = *x.shape[:2], h.shape[-1]
-    results = [h.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden))]
-    results += [x.new_empty(0) if each is None else each.new_empty(each.shape) for each in (h, c, p, acc)]
-    results.append(p.new_empty(batch, steps))
+    results = Results(
+        output=h.new_empty((batch, hidden) if options.last_only else (batch, steps, hidden)),
+        h=h.new_empty(h.shape),
+        c=None if operands.c is None else operands.c.new_empty(h.shape),
+        p=p.new_empty(p.shape),
+        acc=p.new_empty(p.shape),
+        updates=p.new_empty(batch, steps),
+    )
+    saved = ()
     if keep:
-        results += ENGINES[engine].kernels.fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
-    return results
+        saved = ENGINES[engine].kernels.fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
+    return _without_none((*results, *saved), x)
 
 
-@torch.library.custom_op("skiprnn_plugin::scan_backward", mutates_args=())
-def backward_op(
-    gradients: List[Tensor],
-    saved: List[Tensor],
-    updates: Tensor,
-    x: Tensor,
-    h: Tensor,
-    c: Optional[Tensor],
-    p: Tensor,
-    acc: Tensor,
-    gate_weight: Optional[Tensor],
-    gate_bias: Optional[Tensor],
-    dropout_mask: Optional[Tensor],
-    weights: List[Tensor],
-    cell: str,
-    begin: Optional[Tensor],
-    end: Optional[Tensor],
-    schedule: Optional[Tensor],
-    noise: Optional[Tensor],
-    threshold: float,
-    gate_layers: List[int],
-    last_only: bool,
-    engine: str,
-    need_dx: bool,
-) -> List[Tensor]:
-    """The gradients of the tensors among ``scan_op``'s arguments, in their order; empty where there is none."""
-    options = Options(cell, begin, end, schedule, noise, threshold, gate_layers, last_only)
-    operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask)
-    found = ENGINES[engine].kernels.backward(operands, weights, options, saved, updates, gradients, need_dx)
-    return [x.new_empty(0) if each is None else each for each in found]
+@torch.library.custom_op(
+    "skiprnn_plugin::scan_backward",
+    mutates_args=(),
+    schema=f"({ARGUMENTS}, Tensor[] saved, Tensor updates, Tensor[] gradients, bool need_dx) -> Tensor[]",
+)
+def _backward(*arguments):
+    """The gradients of the operands, then those of the weights."""
+    operands, weights, options, engine, (saved, updates, gradients, need_dx) = _parse(arguments)
+    d_operands, d_weights = ENGINES[engine].kernels.backward(
+        operands, weights, options, saved, updates, Results(*gradients), need_dx
+    )
+    return _without_none((*d_operands, *d_weights), operands.x)
 
 
-@backward_op.register_fake
-def _(gradients, saved, updates, x, *arguments):
-    need_dx = arguments[-1]
-    first = [x if need_dx else None, *arguments[: SIZE - 1], *arguments[SIZE - 1]]
-    return [x.new_empty(0) if each is None else each.new_empty(each.shape) for each in first]
+@_backward.register_fake
+def _(*arguments):
+    operands, weights, _, _, (_, _, _, need_dx) = _parse(arguments)
+    sources = operands.differentiable()
+    if not need_dx:
+        sources = sources._replace(x=None)
+    gradients = [None if source is None else source.new_empty(source.shape) for source in (*sources, *weights)]
+    return _without_none(gradients, operands.x)
 
 
 def _save(ctx, inputs, output):
-    operands, weights, options = inputs[:SIZE], inputs[SIZE], inputs[SIZE + 1 : -1]
-    cell, *tensors, threshold, gate_layers, last_only, engine = options
-    ctx.options = cell, threshold, gate_layers, last_only, engine
-    ctx.layers, ctx.need_dx = len(weights), inputs[0].requires_grad
-    ctx.save_for_backward(*operands, *tensors, *weights, *output[5:])
+    operands, weights, ctx.options, ctx.engine, _ = _parse(inputs)
+    ctx.num_tensors, ctx.need_dx = len(operands) + len(weights), operands.x.requires_grad
+    ctx.save_for_backward(*operands, *weights, _results(output).updates, *output[len(Results._fields) :])
 
 
 def _differentiate(ctx, gradients):
-    saved = ctx.saved_tensors
-    operands, tensors = saved[:SIZE], saved[SIZE : SIZE + 4]
-    weights, rest = saved[SIZE + 4 : SIZE + 4 + ctx.layers], saved[SIZE + 4 + ctx.layers :]
-    cell, *options = ctx.options
-    found = backward_op(
-        list(gradients[:6]), list(rest[1:]), rest[0], *operands, list(weights), cell, *tensors, *options, ctx.need_dx
+    operands, weights = split_operands(ctx.saved_tensors[: ctx.num_tensors])
+    updates, *saved = ctx.saved_tensors[ctx.num_tensors :]
+    found = _backward(
+        *operands, weights, *ctx.options, ctx.engine, saved, updates, list(_results(gradients)), ctx.need_dx
     )
-    found = [
-        None if each.numel() == 0 and argument is None else each for each, argument in zip(found, (*operands, *weights))
-    ]
-    if not ctx.need_dx:
-        found[0] = None
-    return (*found[:SIZE], found[SIZE:], *[None] * 10)
+    d_operands, d_weights = split_operands(found)
+    none = [None] * (len(ctx.options) + 2)  # the options, the engine and ``keep``
+    return *(d if d.numel() > 0 else None for d in d_operands), d_weights, *none
 
 
-scan_op.register_autograd(_differentiate, setup_context=_save)
+_forward.register_autograd(_differentiate, setup_context=_save)

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from . import reference
-from .cells import CELLS
 from .indexed import engine as indexed
 from .native import engine as native
 from .native import library
-from .transforms import refuse_transforms
+from .tracing import refuse_transforms
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +40,8 @@ class Engine(NamedTuple):
     """What runs the recurrence. It has either ``scan`` or ``kernels``.
 
     Attributes:
-        scan: a function like ``reference.scan``, which autograd differentiates; ``zoneout_mask`` and
-            ``recurrent_dropout_mask`` are given to it if its ``features`` name them.
+        scan: a function like ``reference.scan``, which autograd differentiates; it is given ``zoneout_mask`` and
+            ``recurrent_dropout_mask`` if its ``features`` name them.
         kernels: the functions of an engine with a backward of its own.
         features: which of ``FEATURES`` it has.
         cells: keys of ``CELLS`` that it has; None for every cell, those registered later too.
@@ -140,9 +139,3 @@ def check_engine(name: str, features: Collection[str]) -> None:
         if feature not in ENGINES[name].features:
             able = ", ".join(sorted(other for other, engine in ENGINES.items() if feature in engine.features))
             raise ValueError(f"engine: {name!r} has no {feature}; expected auto or one of {able}")
-
-
-def check_cell(name: str) -> None:
-    """Raise ValueError unless ``name`` is a key of ``CELLS``."""
-    if name not in CELLS:
-        raise ValueError(f"cell: unknown cell {name!r}; expected one of {', '.join(sorted(CELLS))}")

@@ -12,12 +12,12 @@ Every candidate is computed, skipped or not, so this engine saves no time.
 """
 
 from contextlib import nullcontext
-from typing import List, Optional, Sequence, Tuple, Type, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from .cells import Cell, zone_out
+from .cells import CELLS, zone_out
 from .types import Gate, LayerWeights, SkipState
 
 FEW = 16  # steps over which half precision adds up well; autograd keeps a copy of the weights for so many
@@ -29,19 +29,21 @@ def scan(
     state: SkipState,
     gate: Optional[Gate],
     *,
-    cell: Type[Cell],
+    cell: str,
     begin: Optional[Tensor],
     end: Optional[Tensor],
     schedule: Optional[Tensor],
-    threshold: Union[float, Tensor],
+    noise: Optional[Tensor],
+    threshold: float,
     dropout_mask: Optional[Tensor],
     last_only: bool,
     zoneout_mask: Optional[Tensor] = None,
     recurrent_dropout_mask: Optional[Tensor] = None,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``begin`` is each sequence's first real
-    step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; ``threshold`` is a
-    number or [B, T]; without a gate there is a schedule; T is 1 or more."""
+    step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; without a gate
+    there is a schedule; T is 1 or more."""
+    cell = CELLS[cell]
     state = state.filled()
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
@@ -68,7 +70,7 @@ def scan(
         new_h, new_c = _candidates(x[:, t], *held, weights, cell, *masks)
         v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
         if schedule is None:
-            u = binarize(v, threshold if isinstance(threshold, float) else threshold[:, t])
+            u = binarize(v, threshold if noise is None else noise[:, t])
         else:
             u = schedule[:, t]
         if real is not None:

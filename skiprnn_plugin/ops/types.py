@@ -1,6 +1,6 @@
 """The small tuples of tensors that the engines take and return."""
 
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -71,18 +71,22 @@ class Gate(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """The tensors of a scan that may need a gradient, all but the layers' weights, which stand in a list of their own,
-    ``weight_ih``, ``weight_hh``, ``bias_ih``, ``bias_hh`` of the lowest layer, then those of the next.
+    """The tensors that a scan reads, except the layers' weights; None for those that are not given. Those from ``x`` to
+    ``dropout_mask`` may need a gradient.
 
     Attributes:
         x: [B, T, D].
         h: [num_layers, B, H].
         c: like ``h``; None for cells without one.
-        p: [B]; None for 1, to the engines of that accept None alone.
-        acc: [B]; None for 0, to the same.
+        p: [B]; None means 1. Only engines that accept None are given it.
+        acc: [B]; None means 0, as for ``p``.
         gate_weight: [1, len(gate_layers) * H]; None without a gate.
         gate_bias: [1]; None without a gate.
-        dropout_mask: [num_layers - 1, B, H], or None.
+        dropout_mask: [num_layers - 1, B, H].
+        begin: first real step of each sequence, int64 [B]; None means 0.
+        end: the step after each sequence's last real one, int64 [B]; None means T.
+        schedule: updates given from outside, bool [B, T].
+        noise: u = v > noise, [B, T]; None means that ``threshold`` decides.
     """
 
     x: Tensor
@@ -93,27 +97,66 @@ class Operands(NamedTuple):
     gate_weight: Optional[Tensor]
     gate_bias: Optional[Tensor]
     dropout_mask: Optional[Tensor]
+    begin: Optional[Tensor] = None
+    end: Optional[Tensor] = None
+    schedule: Optional[Tensor] = None
+    noise: Optional[Tensor] = None
+
+    def differentiable(self) -> "Operands":
+        """With None in place of the tensors that never have a gradient."""
+        return self._replace(begin=None, end=None, schedule=None, noise=None)
 
 
 class Options(NamedTuple):
-    """What a scan takes beside tensors that may need a gradient.
+    """What a scan takes besides tensors.
 
     Attributes:
         cell: a key of ``CELLS``.
-        begin: first real step of each sequence, int64 [B]; None for 0.
-        end: the one after its last; None for T.
-        schedule: updates from outside, bool [B, T], or None.
-        noise: u = v > noise, [B, T], or None for ``threshold``.
-        threshold: u = v > threshold.
-        gate_layers: which layers the gate reads, each from 0.
-        last_only: whether the output is that after the last real step alone.
+        threshold: u = v > threshold, where there is no noise.
+        gate_layers: the layers that the gate reads, counted from 0.
+        last_only: whether the output is only the one after the last real step.
     """
 
     cell: str
-    begin: Optional[Tensor]
-    end: Optional[Tensor]
-    schedule: Optional[Tensor]
-    noise: Optional[Tensor]
     threshold: float
     gate_layers: Sequence[int]
     last_only: bool
+
+
+class Results(NamedTuple):
+    """What a scan computes; also the gradients of that, for an engine's backward.
+
+    Attributes:
+        output: [B, T, H], or [B, H] with ``last_only``.
+        h: [num_layers, B, H].
+        c: like ``h``; None for cells without one.
+        p: [B].
+        acc: [B].
+        updates: [B, T], in the dtype of ``p``.
+    """
+
+    output: Optional[Tensor]
+    h: Optional[Tensor]
+    c: Optional[Tensor]
+    p: Optional[Tensor]
+    acc: Optional[Tensor]
+    updates: Optional[Tensor]
+
+
+PER_LAYER = 4  # tensors of a layer without layer norm
+
+
+def flatten_weights(weights: Sequence[LayerWeights]) -> List[Tensor]:
+    """The tensors of all layers, lowest first, without those of layer norm, in the order of ``LayerWeights``."""
+    return [tensor for w in weights for tensor in w[:PER_LAYER]]
+
+
+def group_weights(tensors: Sequence[Tensor]) -> List[LayerWeights]:
+    """The layers of which :func:`flatten_weights` made ``tensors``."""
+    return [LayerWeights(*tensors[i : i + PER_LAYER]) for i in range(0, len(tensors), PER_LAYER)]
+
+
+def split_operands(values: Sequence) -> Tuple[Operands, List]:
+    """The operands, and the weights that follow them, of tensors or of other values that stand for these."""
+    count = len(Operands._fields)
+    return Operands(*values[:count]), list(values[count:])

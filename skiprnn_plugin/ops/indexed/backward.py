@@ -11,69 +11,53 @@ So at a skipped step dS stays as it is, and no gradient reaches x_t or the weigh
 backward at the updates alone. What happens at the skipped steps is the business of :mod:`.gate`.
 """
 
-from typing import List, NamedTuple, Optional
+from typing import List, Tuple
 
 import torch
 from torch import Tensor
 
-from ..types import LayerWeights, SkipState
+from ..types import LayerWeights, Operands, Results
 from .forward import Inputs, Step, pick, start
 from .gate import GateGradients
 from .gradients import StateGradients, WeightGradients
-
-
-class Gradients(NamedTuple):
-    """The gradients of the inputs, by the inputs' names. A gradient is None where the input does not exist, or where
-    the caller did not ask for it."""
-
-    x: Optional[Tensor]
-    weights: List[LayerWeights]
-    state: SkipState
-    gate_weight: Optional[Tensor]
-    gate_bias: Optional[Tensor]
-    dropout_mask: Optional[Tensor]
 
 
 def backward(
     inputs: Inputs,
     steps: List[Step],
     updates: Tensor,
-    d_output: Tensor,
-    d_state: SkipState,
-    d_updates: Tensor,
+    gradients: Results,
     need_dx: bool,
-) -> Gradients:
-    """The gradients of the inputs, from the gradients of what ``forward`` returned.
+) -> Tuple[Operands, List[LayerWeights]]:
+    """The gradients of the operands (None where there is no operand, or no gradient) and of the layers' weights.
 
     Args:
         inputs: what ``forward`` was given.
         steps: what ``forward`` kept; this function empties the list.
         updates: [B, T].
-        d_output: gradient of the output, [B, T, H], or [B, H] with ``inputs.last_only``.
-        d_state: gradient of the final state.
-        d_updates: gradient of the updates, [B, T].
+        gradients: those of what ``forward`` returned.
         need_dx: whether to compute the gradient of ``x``.
     """
-    return _Backward(inputs, steps, updates.bool(), d_output, d_state, d_updates, need_dx).run()
+    return _Backward(inputs, steps, updates.bool(), gradients, need_dx).run()
 
 
 class _Backward:
     """One backward pass: it visits the iterations of the forward pass in reverse."""
 
-    def __init__(self, inputs: Inputs, steps: List[Step], updates, d_output, d_state, d_updates, need_dx):
+    def __init__(self, inputs: Inputs, steps: List[Step], updates: Tensor, gradients: Results, need_dx: bool):
         self.inputs, self.steps = inputs, steps
-        self.states = StateGradients(inputs, updates, d_output, d_state)
+        self.states = StateGradients(inputs, updates, gradients)
         self.gate = None
         if inputs.gate is not None:
-            self.gate = GateGradients(inputs, steps, updates, d_state, d_updates)
+            self.gate = GateGradients(inputs, steps, updates, gradients)
         self.weights = WeightGradients(inputs)
         self.dx = torch.zeros_like(inputs.x, memory_format=torch.contiguous_format) if need_dx else None
         self.d_mask = None
         if inputs.dropout_mask is not None:
             self.d_mask = torch.zeros_like(inputs.dropout_mask, dtype=self.weights.wide)
-        self.unchanged = d_state.p, d_state.acc
+        self.gradients = gradients
 
-    def run(self) -> Gradients:
+    def run(self) -> Tuple[Operands, List[LayerWeights]]:
         inputs = self.inputs
         while True:
             step = self.steps.pop() if self.steps else None  # so that its memory is free after this turn
@@ -83,12 +67,13 @@ class _Backward:
                 break
             self._pass_updates(step, self.steps[-1] if self.steps else start(inputs))
         d_h, d_c = self.states.finish()
-        if self.gate is None:
-            (d_p, d_acc), d_gate = (value.clone() for value in self.unchanged), (None, None)
+        if self.gate is None:  # p and acc stay as they are
+            d_p, d_acc, d_gate_weight, d_gate_bias = self.gradients.p.clone(), self.gradients.acc.clone(), None, None
         else:
-            d_p, d_acc, d_gate = self.gate.p, self.gate.acc, self.gate.parameters()
+            d_p, d_acc = self.gate.p, self.gate.acc
+            d_gate_weight, d_gate_bias = self.gate.parameters()
         d_mask = None if self.d_mask is None else self.d_mask.to(inputs.dropout_mask.dtype)
-        return Gradients(self.dx, self.weights.finish(), SkipState(d_h, d_c, d_p, d_acc), *d_gate, d_mask)
+        return Operands(self.dx, d_h, d_c, d_p, d_acc, d_gate_weight, d_gate_bias, d_mask), self.weights.finish()
 
     def _pass_updates(self, step: Step, before: Step) -> None:
         """Pass the updates of ``step``, which read and changed the states that ``before`` had made."""

@@ -4,14 +4,14 @@ The algorithm is in :mod:`.forward` and :mod:`.backward`. This module has the fu
 :data:`skiprnn_plugin.ops.engines.ENGINES` names.
 """
 
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, List, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from ..cells import CELLS
 from ..reference import real_steps
-from ..types import Gate, LayerWeights, Operands, Options, SkipState
+from ..types import Gate, Operands, Options, Results, SkipState, flatten_weights, group_weights
 from . import backward as backward_by_update
 from . import forward as forward_by_update
 from .forward import Inputs, Step
@@ -19,12 +19,12 @@ from .forward import Inputs, Step
 
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
-) -> Tuple[List[Optional[Tensor]], List[Tensor]]:
-    """Output, h, c, p, acc and updates; and what the backward needs if it is to ``keep`` that: the iterations' sizes,
-    and one tensor for all updates of each thing that a ``Step`` holds."""
+) -> Tuple[Results, List[Tensor]]:
+    """The results; and what the backward needs if it is to ``keep`` that: the iterations' sizes, and one tensor for all
+    updates of each thing that a ``Step`` holds."""
     inputs = _inputs(operands, weights, options)
     output, state, updates, steps = forward_by_update.forward(inputs, keep)
-    return [output, *state, updates], _pack(inputs, steps) if keep else []
+    return Results(output, *state, updates), _pack(inputs, steps) if keep else []
 
 
 def backward(
@@ -33,17 +33,15 @@ def backward(
     options: Options,
     saved: Sequence[Tensor],
     updates: Tensor,
-    gradients: Sequence[Optional[Tensor]],
+    gradients: Results,
     need_dx: bool,
-) -> List[Optional[Tensor]]:
-    """Gradients of the operands and weights, in their order, from those of the results."""
+) -> Tuple[Operands, List[Tensor]]:
+    """The gradients of the operands and of the weights, from those of the results."""
     inputs = _inputs(operands, weights, options)
-    d_output, dh, dc, dp, dacc, d_updates = gradients
-    d_state = SkipState(dh, dc, dp, dacc)
+    steps = _unpack(saved, inputs)
     with torch.no_grad(), torch.autocast(updates.device.type, enabled=False):
-        d = backward_by_update.backward(inputs, _unpack(saved, inputs), updates, d_output, d_state, d_updates, need_dx)
-    weights = [each for layer in d.weights for each in layer[:4]]
-    return [d.x, *d.state, d.gate_weight, d.gate_bias, d.dropout_mask, *weights]
+        d_operands, d_weights = backward_by_update.backward(inputs, steps, updates, gradients, need_dx)
+    return d_operands, flatten_weights(d_weights)
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
@@ -60,23 +58,24 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
 
 
 def _inputs(operands: Operands, weights: Sequence[Tensor], options: Options) -> Inputs:
-    x, h, c, p, acc, gate_weight, gate_bias, dropout_mask = operands
-    cell, layers = CELLS[options.cell], [LayerWeights(*weights[i : i + 4]) for i in range(0, len(weights), 4)]
-    real = real_steps(x, options.begin, options.end)
-    if real is None:
-        real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+    x, gate_weight, begin, end = operands.x, operands.gate_weight, operands.begin, operands.end
+    batch, steps, _ = x.shape
+    cell, layers, real = CELLS[options.cell], group_weights(weights), real_steps(x, begin, end)
     return Inputs(
-        x,
-        layers,
-        SkipState(h, c, p, acc),
-        None if gate_weight is None else Gate(gate_weight, gate_bias, tuple(options.gate_layers)),
-        cell,
-        real,
-        options.schedule,
-        options.threshold if options.noise is None else options.noise,
-        dropout_mask,
-        options.last_only,
-        [cell.bias(w) for w in layers],
+        x=x,
+        weights=layers,
+        state=SkipState(operands.h, operands.c, operands.p, operands.acc),
+        gate=None if gate_weight is None else Gate(gate_weight, operands.gate_bias, tuple(options.gate_layers)),
+        cell=cell,
+        begin=torch.zeros(batch, dtype=torch.int64, device=x.device) if begin is None else begin,
+        end=torch.full((batch,), steps, device=x.device) if end is None else end,
+        schedule=operands.schedule,
+        noise=operands.noise,
+        threshold=options.threshold,
+        dropout_mask=operands.dropout_mask,
+        last_only=options.last_only,
+        real=torch.ones(batch, steps, dtype=torch.bool, device=x.device) if real is None else real,
+        biases=[cell.bias(w) for w in layers],
     )
 
 

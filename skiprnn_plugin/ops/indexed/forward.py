@@ -5,7 +5,7 @@ The mathematics and the names are those of :mod:`..reference`; those of the cell
 of sequences that make a k-th update; sequences that have ended leave the working set.
 """
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor
@@ -17,8 +17,9 @@ from ..types import Gate, LayerWeights, SkipState
 
 
 class Inputs(NamedTuple):
-    """The arguments of :func:`skiprnn_plugin.ops.reference.scan`, by the same names, with two changes: ``real``, bool
-    [B, T], False at padding, instead of ``begin`` and ``end``; and ``biases``, :meth:`..cells.Cell.bias` of each layer.
+    """The arguments of :func:`skiprnn_plugin.ops.reference.scan`, by the same names, with the class of the cell, with
+    ``begin`` and ``end`` never None, and with two tensors that follow from them: ``real``, bool [B, T], False at
+    padding, and ``biases``, :meth:`..cells.Cell.bias` of each layer.
     """
 
     x: Tensor
@@ -26,11 +27,14 @@ class Inputs(NamedTuple):
     state: SkipState
     gate: Optional[Gate]
     cell: Type[Cell]
-    real: Tensor
+    begin: Tensor
+    end: Tensor
     schedule: Optional[Tensor]
-    threshold: Union[float, Tensor]
+    noise: Optional[Tensor]
+    threshold: float
     dropout_mask: Optional[Tensor]
     last_only: bool
+    real: Tensor
     biases: Sequence[Tensor]
 
 
@@ -60,9 +64,8 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     """Output, state and updates as ``reference.scan`` returns them, and the iterations' steps, a list that is empty
     unless ``keep``, which says that a backward pass will follow."""
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
-    begin, end = bounds(inputs.real)
-    schedule = None if inputs.schedule is None else inputs.schedule & inputs.real
-    clock = Clock(end, schedule, inputs.threshold)
+    begin, end = inputs.begin, inputs.end
+    clock = Clock(end, inputs.schedule, inputs.noise, inputs.threshold)
     final = SkipState(*(None if part is None else part.clone(memory_format=torch.contiguous_format) for part in state))
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
     step, steps, made = start(inputs), [], []
@@ -133,13 +136,6 @@ def candidates(inputs: Inputs, x: Tensor, h, c, rows: Optional[Tensor], recurred
         for layers, result in zip((new_h, new_c, kept), results):
             layers.append(result)
     return new_h, new_c, kept
-
-
-def bounds(real: Tensor) -> Tuple[Tensor, Tensor]:
-    """The first real step of each sequence, and the step after its last one, int64 [B]."""
-    count = real.sum(1)
-    begin = real.to(torch.uint8).argmax(1)
-    return begin, begin + count
 
 
 def held_after(updates: Tensor) -> Tensor:

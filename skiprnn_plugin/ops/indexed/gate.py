@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..clock import values_before_rounding
 from ..reference import update_probability
-from ..types import SkipState
+from ..types import Results
 from .forward import Inputs, Step, candidates, held_after, pick
 from .gradients import MANY, StateGradients, add_inner_products, replace_rows
 from .skipped import Skipped, list_skipped
@@ -55,10 +55,10 @@ class GateGradients:
         acc: gradient of the accumulated probability, [B].
     """
 
-    def __init__(self, inputs: Inputs, steps: List[Step], updates: Tensor, d_state: SkipState, d_updates: Tensor):
-        self.inputs, self.direct = inputs, d_updates
+    def __init__(self, inputs: Inputs, steps: List[Step], updates: Tensor, gradients: Results):
+        self.inputs, self.direct = inputs, gradients.updates
         self.learned = inputs.schedule is None
-        self.p, self.acc = d_state.p.clone(), d_state.acc.clone()
+        self.p, self.acc = gradients.p.clone(), gradients.acc.clone()
         self.weight = torch.zeros_like(inputs.gate.weight, dtype=self.p.dtype)
         self.bias = torch.zeros_like(inputs.gate.bias, dtype=self.p.dtype)
         held, sizes = held_after(updates), [len(updates), *(len(step.times) for step in steps)]

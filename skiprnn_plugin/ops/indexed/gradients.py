@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..cells import add_product
-from ..types import LayerWeights, SkipState
+from ..types import LayerWeights, Results
 from .forward import Inputs, pick
 
 MANY = 64  # rows from which on a product of their own is worthwhile
@@ -28,18 +28,18 @@ class StateGradients:
             over that step and those that follow until the next update, [B, T, H]. None if only the last output counts.
     """
 
-    def __init__(self, inputs: Inputs, updates: Tensor, d_output: Tensor, d_state: SkipState):
+    def __init__(self, inputs: Inputs, updates: Tensor, gradients: Results):
         self.has_c = inputs.cell.has_c
-        self.h: List[Tensor] = [d_layer.clone() for d_layer in d_state.h]
+        self.h: List[Tensor] = [d_layer.clone() for d_layer in gradients.h]
         self.c: List[Optional[Tensor]] = [None] * len(self.h)
         if self.has_c:
-            self.c = [d_layer.clone() for d_layer in d_state.c]
+            self.c = [d_layer.clone() for d_layer in gradients.c]
         self.holds_initial = (updates.cumsum(1) == 0) & inputs.real
         self.outputs: Optional[Tensor] = None
         if inputs.last_only:
-            self.h[-1] += d_output
+            self.h[-1] += gradients.output
         else:
-            self.outputs = sum_while_held(d_output, updates, inputs.real)
+            self.outputs = sum_while_held(gradients.output, updates, inputs.real)
 
     def read(self, rows: Optional[Tensor], place: Tuple[Tensor, Tensor]) -> Tuple[List[Tensor], List[Optional[Tensor]]]:
         """The gradients of h and c of the sequences ``rows`` (None: all), with those of the outputs while the state is

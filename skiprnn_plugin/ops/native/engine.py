@@ -7,7 +7,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ..types import Operands, Options
+from ..types import Operands, Options, Results
 from . import areas, library
 from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
 from .packing import Packed, pack
@@ -19,20 +19,20 @@ SMALL = 1 << 25  # bytes that malloc keeps at hand
 
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
-) -> Tuple[List[Optional[Tensor]], List[Optional[Tensor]]]:
-    """Output, h, c, p, acc and updates; and if the backward's needs are to be kept: the updates' records, the chains
-    that they make [B, 2], and W x + b of every step (None for inputs that are not wide)."""
-    lib, (problem, *kept) = library.load(), _describe(operands, weights, options)
-    x, h, c = kept[0][:3]
+) -> Tuple[Results, List[Optional[Tensor]]]:
+    """The results; and if the backward's needs are to be kept: the updates' records, the chains that they make [B, 2],
+    and W x + b of every step (None for inputs that are not wide)."""
+    lib, (problem, operands, *_alive) = library.load(), _describe(operands, weights, options)
+    x, h, c = operands.x, operands.h, operands.c
     batch, steps, hidden = *x.shape[:2], h.shape[2]
-    results = [
-        x.new_empty(batch, hidden) if options.last_only else x.new_empty(batch, steps, hidden),
-        torch.empty_like(h),
-        None if c is None else torch.empty_like(c),
-        x.new_empty(batch),
-        x.new_empty(batch),
-        x.new_empty(batch, steps),
-    ]
+    results = Results(
+        output=x.new_empty(batch, hidden) if options.last_only else x.new_empty(batch, steps, hidden),
+        h=torch.empty_like(h),
+        c=None if c is None else torch.empty_like(c),
+        p=x.new_empty(batch),
+        acc=x.new_empty(batch),
+        updates=x.new_empty(batch, steps),
+    )
     result = Result(*_addresses(results))
     if not keep:
         _check(lib.skiprnn_forward(problem, result, None))
@@ -54,37 +54,34 @@ def backward(
     options: Options,
     saved: Sequence[Tensor],
     updates: Tensor,
-    gradients: Sequence[Optional[Tensor]],
+    gradients: Results,
     need_dx: bool,
-) -> List[Optional[Tensor]]:
-    """Gradients of the operands and weights, in their order, from those of the results, of which None means 0."""
-    lib, (problem, tensors, weights, packed) = library.load(), _describe(operands, weights, options)
+) -> Tuple[Operands, List[Tensor]]:
+    """The gradients of the operands and of the weights, from those of the results, of which None means 0."""
+    lib, (problem, operands, weights, packed) = library.load(), _describe(operands, weights, options)
     transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
     saved = _contiguous(saved)
     to_records, to_chains, to_projected = _addresses(saved)
     used = saved[0].numel() // lib.skiprnn_record_size(problem)
     kept = Saved(to_records, used, used, to_chains, to_projected or None)  # of a registered op it is an empty tensor
 
-    d_output, *rest = gradients
+    d_output, *d_rest = gradients if operands.c is not None else gradients._replace(c=None)
     strides = (0, 0)
     if d_output is not None:
         d_output = (d_output if d_output.stride(-1) == 1 else d_output.contiguous()).resolve_neg()
         strides = (d_output.stride(0), 0 if options.last_only else d_output.stride(1))
-    if operands.c is None:
-        rest[1] = None  # a registered op has an empty tensor for it
-    rest = _contiguous(rest)
-    d_address, *addresses = _addresses([d_output, *rest])
-    incoming = Incoming(d_address, *strides, *addresses)
+    d_rest = _contiguous(d_rest)
+    d_address, *d_addresses = _addresses([d_output, *d_rest])
+    incoming = Incoming(d_address, *strides, *d_addresses)
 
-    x, *others = tensors[: len(operands)]
-    dx = x.new_zeros(x.shape) if need_dx else None
-    d_operands = [dx, *_empty_like(others)]
+    x, *others = operands.differentiable()
+    d_operands = Operands(x.new_zeros(x.shape) if need_dx else None, *_empty_like(others))
     d_weights = _empty_like(weights)
-    d_x, *addresses = _addresses(d_operands)
     array = (c_void_p * len(d_weights))(*_addresses(d_weights))
-    outgoing = Outgoing(d_x, addressof(array), *addresses)
+    pointers = {name: tensor.data_ptr() for name, tensor in zip(Operands._fields, d_operands) if tensor is not None}
+    outgoing = Outgoing(weights=addressof(array), **pointers)
     _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
-    return [*d_operands, *d_weights]
+    return d_operands, d_weights
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
@@ -95,9 +92,9 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
 
 def _describe(
     operands: Operands, weights: Sequence[Tensor], options: Options
-) -> Tuple[Problem, List[Optional[Tensor]], List[Tensor], Packed]:
-    """The problem for the library, and what must be kept as long as it: the tensors of ``operands`` and ``options`` in
-    the form that it wants, the weights contiguous, and packed for a forward."""
+) -> Tuple[Problem, Operands, List[Tensor], Packed]:
+    """The problem for the library, and what must live as long as it does: the operands in the form that the library
+    reads, the weights, contiguous, and the weights packed for a forward."""
     x, layers = operands.x, _indices(tuple(options.gate_layers))
     batch, steps, inputs = x.shape
     if (x.stride(2) != 1 and inputs != 1) or x.is_neg():
@@ -106,8 +103,9 @@ def _describe(
     count, _, hidden = operands.h.shape
     weights = _contiguous(weights)
     packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
-    tensors = [x, *_contiguous((*operands[1:], *options[1:5]))]
-    address, *addresses = _addresses(tensors)
+    _, *others = operands
+    operands = Operands(x, *_contiguous(others))
+    address, *addresses = _addresses(operands)
     problem = Problem(
         packed.struct,
         batch,
@@ -124,7 +122,7 @@ def _describe(
         addressof(layers),
         options.threshold,
     )
-    return problem, tensors, weights, packed
+    return problem, operands, weights, packed
 
 
 @lru_cache
@@ -134,21 +132,24 @@ def _indices(layers: Tuple[int, ...]) -> Array:
 
 
 def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    """And with the values in memory: torch may keep a minus sign apart, as of an imaginary part."""
+    """The tensors, contiguous, and with their values in memory: torch may keep a minus sign apart from them, as it does
+    for an imaginary part."""
     return [
-        each if each is None else (each.resolve_neg() if each.is_neg() else each).contiguous()  # to ask is faster
-        for each in tensors
+        tensor
+        if tensor is None
+        else (tensor.resolve_neg() if tensor.is_neg() else tensor).contiguous()  # asking first is faster
+        for tensor in tensors
     ]
 
 
 def _addresses(tensors: Sequence[Optional[Tensor]]) -> List[Optional[int]]:
-    """Where the values of each begin; None where it is None."""
-    return [each if each is None else each.data_ptr() for each in tensors]
+    """Where the values of the tensors begin; None for None."""
+    return [tensor if tensor is None else tensor.data_ptr() for tensor in tensors]
 
 
 def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    """Of contiguous ones; None where it is None."""
-    return [each if each is None else torch.empty_like(each) for each in tensors]
+    """New contiguous tensors like those, which are contiguous; None for None."""
+    return [tensor if tensor is None else torch.empty_like(tensor) for tensor in tensors]
 
 
 def _reserve(x: Tensor, count: int) -> Tensor:

@@ -11,6 +11,9 @@ from ctypes import CDLL, POINTER, Structure, c_char_p, c_float, c_int, c_int64, 
 from pathlib import Path
 from typing import Callable, List, NamedTuple, Optional
 
+from ..tracing import constant_in_compiled_code
+from ..types import Operands, Results
+
 ABI = 6
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
@@ -35,8 +38,7 @@ class Problem(Structure):
         ("x", c_void_p),
         ("x_batch_stride", c_int64),
         ("x_step_stride", c_int64),
-        *_pointers("packed", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask"),
-        *_pointers("begin", "end", "schedule", "noise"),
+        *_pointers("packed", *Operands._fields[1:]),  # x has strides
         ("gate_count", c_int64),
         ("gate_layers", c_void_p),
         ("threshold", c_float),
@@ -44,7 +46,7 @@ class Problem(Structure):
 
 
 class Result(Structure):
-    _fields_ = _pointers("output", "h", "c", "p", "acc", "updates")
+    _fields_ = _pointers(*Results._fields)
 
 
 class Saved(Structure):
@@ -111,6 +113,7 @@ def _start_anew() -> None:
     _lock = threading.Lock()
 
 
+@constant_in_compiled_code
 def missing() -> Optional[str]:
     """Why there is no library; None if there is one.
 
@@ -118,11 +121,6 @@ def missing() -> Optional[str]:
         ValueError: SKIPRNN_LEVEL is no instruction set that this machine has.
     """
     return _look().reason
-
-
-# torch.compiler.assume_constant_result, without importing the compiler, which takes seconds: torch.compile calls this
-# when it traces, and takes the answer for good
-missing._dynamo_marked_constant = True
 
 
 def load() -> CDLL:

@@ -1,0 +1,208 @@
+"""Every check of an input. A check raises a ValueError that names the argument, what was expected and what came; those
+that return something return the argument in the form in which the engines take it."""
+
+import numbers
+from typing import Optional, Sequence, Tuple, Type, Union
+
+import torch
+from torch import Tensor
+
+from .cells import CELLS, Cell
+from .types import Gate, LayerWeights, SkipState
+
+Integers = Union[Tensor, Sequence[int]]
+
+
+def check_cell(name: str) -> Type[Cell]:
+    """The class of the cell ``name``, a key of ``CELLS``."""
+    if name not in CELLS:
+        raise ValueError(f"cell: unknown cell {name!r}; expected one of {', '.join(sorted(CELLS))}")
+    return CELLS[name]
+
+
+def check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) -> None:
+    """``x`` [B, T, D], and the weights of every layer."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x: expected a tensor, got {type(x).__name__}")
+    if x.dim() != 3:
+        raise ValueError(f"x: expected 3 dimensions, [B, T, D], got shape {tuple(x.shape)}")
+    if len(weights) == 0:
+        raise ValueError("weights: expected at least one layer, got none")
+    first, width = weights[0].weight_ih, x.shape[-1]
+    if width != first.shape[-1]:
+        raise ValueError(f"x: expected {first.shape[-1]} features (input_size), got {width}")
+    if x.dtype != first.dtype or x.device != first.device:
+        _check_tensor("x", x, x.shape, first)
+    hidden = weights[0].weight_hh.shape[-1]
+    rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
+    normalized = any([w.norm_weight is not None or w.norm_bias is not None for w in weights])
+    for layer, w in enumerate(weights):
+        shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
+        _check_tensors(f"weights[{layer}]", w, shapes if normalized else shapes[:4], first)
+
+
+def as_state(state) -> SkipState:
+    """``state``, whose parts must be those of a SkipState."""
+    if type(state) is SkipState:
+        return state
+    if not isinstance(state, tuple) or not 0 < len(state) <= len(SkipState._fields):
+        parts = f" of {len(state)}" if isinstance(state, tuple) else ""
+        raise ValueError(f"state: expected a SkipState, got {type(state).__name__}{parts}")
+    return SkipState(*state)
+
+
+def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
+    """``state`` with ``p`` and ``acc`` in :func:`gate_dtype`, and without a ``c`` that the cell does not have."""
+    h, c, p, acc = state = as_state(state)
+    full = (layers, batch, hidden)
+    shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
+    same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
+    dtype = gate_dtype(h)
+    if not same or x.dtype != dtype:
+        state = SkipState(h, c, *(value if value is None else value.to(dtype) for value in (p, acc)))
+    return state if cell.has_c or c is None else state._replace(c=None)
+
+
+def gate_dtype(h: Tensor) -> torch.dtype:
+    """The dtype of ``p``, ``acc`` and all that the gate computes: float32, or float64 where ``h`` is."""
+    return torch.float64 if h.dtype == torch.float64 else torch.float32
+
+
+def check_gate(gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype: torch.dtype) -> Optional[Gate]:
+    """``gate`` in ``dtype``, its layers counted from 0."""
+    if gate is None:
+        return None
+    if type(gate) is not Gate:
+        gate = Gate(*gate)
+    weight, bias, chosen = gate
+    if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
+        raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
+    same = _check_tensors("gate", gate, ((1, len(chosen) * hidden), (1,)), x, any_dtype=("weight", "bias"))
+    if not same or x.dtype != dtype:
+        gate = Gate(weight.to(dtype), bias.to(dtype), chosen)
+    return gate._replace(layers=tuple([layer % layers for layer in chosen])) if min(chosen) < 0 else gate
+
+
+def check_threshold(threshold: float) -> float:
+    """Infinities always or never update."""
+    number = type(threshold) is float or (isinstance(threshold, numbers.Real) and not isinstance(threshold, bool))
+    if not number or threshold != threshold:  # math.isnan would break a graph of torch.compile, where it is symbolic
+        raise ValueError(f"threshold: expected a number, got {threshold!r}")
+    return float(threshold)
+
+
+def check_noise(noise: Tensor, batch: int, steps: int) -> Tensor:
+    """[B, T]."""
+    _check_shape("noise", noise, (batch, steps))
+    return noise
+
+
+def check_schedule(schedule: Tensor, batch: int, steps: int) -> Tensor:
+    """[B, T] of 0 and 1, as bool."""
+    _check_shape("schedule", schedule, (batch, steps))
+    if schedule.dtype == torch.bool:
+        return schedule
+    if any_of((schedule != 0) & (schedule != 1)):
+        raise ValueError("schedule: expected 0 and 1 alone, got other values")
+    return schedule.to(torch.bool)
+
+
+def check_mask(argument: str, mask: Tensor, shape: Tuple[int, ...], x: Tensor) -> Tensor:
+    """The mask in the dtype and on the device of ``x``."""
+    _check_shape(argument, mask, shape)
+    return mask.to(x.device, x.dtype)
+
+
+def check_span(
+    lengths: Optional[Integers], offsets: Optional[Integers], batch: int, steps: int, device: torch.device
+) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    """Where each sequence's real steps begin, and the step after its last one, int64 [B]; None for 0 and for T."""
+    begin = None if offsets is None else _check_integers("offsets", offsets, batch, steps, device)
+    count = None if lengths is None else _check_integers("lengths", lengths, batch, steps, device)
+    if begin is None or count is None:
+        return begin, count
+    end = begin + count
+    if any_of(end > steps):
+        raise ValueError(
+            f"lengths: expected offsets + lengths within the {steps} steps of x, got up to {int(end.max())}"
+        )
+    return begin, end
+
+
+def check_compiled_span(begin: Optional[Tensor], end: Optional[Tensor], steps: int) -> None:
+    """The part of :func:`check_span` that looks at values, which is left out while torch.compile traces; for when the
+    compiled code runs."""
+    before = 0 if begin is None else begin
+    if begin is not None and bool(((begin < 0) | (begin > steps)).any()):
+        low, high = int(begin.min()), int(begin.max())
+        raise ValueError(f"offsets: expected values from 0 to the {steps} steps of x, got {low} to {high}")
+    if end is not None and bool(((end < before) | (end > steps)).any()):
+        low, high = int((end - before).min()), int(end.max())
+        raise ValueError(
+            f"lengths: expected values from 0, and none beyond the {steps} steps of x, got {low} as the smallest, and "
+            f"{high} as the last step"
+        )
+
+
+def any_of(wrong: Tensor) -> bool:
+    """Whether some value is wrong; False in compiled code, which cannot look at values."""
+    return not torch.compiler.is_compiling() and bool(wrong.any())
+
+
+def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{argument}: expected a tensor of shape {shape}, got {type(tensor).__name__}")
+    if tensor.shape != shape:
+        raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
+
+
+def _check_tensors(
+    argument: str,
+    tensors: tuple,
+    shapes: Sequence[Optional[Tuple[int, ...]]],
+    like: Tensor,
+    any_dtype: Sequence[str] = (),
+) -> bool:
+    """:func:`_check_tensor` for the fields of a NamedTuple that have a shape; those named in ``any_dtype`` may have a
+    dtype of their own. Returns whether all have the dtype and device of ``like``."""
+    dtype, device = like.dtype, like.device
+    for tensor, shape in zip(tensors, shapes):  # a quick look first, as mostly all is well
+        if shape is not None and not (
+            isinstance(tensor, Tensor) and tensor.shape == shape and tensor.dtype == dtype and tensor.device == device
+        ):
+            break
+    else:
+        return True
+    for field, tensor, shape in zip(tensors._fields, tensors, shapes):
+        if shape is not None:
+            _check_tensor(f"{argument}.{field}", tensor, shape, like, field not in any_dtype)
+    return False
+
+
+def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
+    """The shape, and ``like``'s device and ``dtype`` (autocast brings dtypes together)."""
+    _check_shape(argument, tensor, shape)
+    attributes = ("device", "dtype") if dtype and not torch.is_autocast_enabled(like.device.type) else ("device",)
+    for attribute in attributes:
+        got, expected = getattr(tensor, attribute), getattr(like, attribute)
+        if got != expected:
+            raise ValueError(f"{argument}: expected the weights' {attribute}, {expected}, got {got}")
+
+
+def _check_integers(argument: str, values: Integers, batch: int, steps: int, device: torch.device) -> Tensor:
+    """int64 [B], from 0 to ``steps``."""
+    try:
+        tensor = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{argument}: expected integers, got {values!r}") from None
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        if tensor.numel() > 0:  # an empty list becomes an empty float tensor
+            raise ValueError(f"{argument}: expected integers, got {tensor.dtype}")
+    tensor = tensor.to(device, torch.int64)
+    if tensor.dim() == 0:
+        tensor = tensor.expand(batch)
+    _check_shape(argument, tensor, (batch,))
+    if any_of((tensor < 0) | (tensor > steps)):
+        low, high = int(tensor.min()), int(tensor.max())
+        raise ValueError(f"{argument}: expected values from 0 to the {steps} steps of x, got {low} to {high}")
+    return tensor
