@@ -166,13 +166,14 @@ def _check_tensors(
     """:func:`_check_tensor` for the fields of a NamedTuple that have a shape; those named in ``any_dtype`` may have a
     dtype of their own. Returns whether all have the dtype and device of ``like``."""
     dtype, device = like.dtype, like.device
-    for tensor, shape in zip(tensors, shapes):  # a quick look first, as mostly all is well
-        if shape is not None and not (
-            isinstance(tensor, Tensor) and tensor.shape == shape and tensor.dtype == dtype and tensor.device == device
-        ):
-            break
-    else:
-        return True
+    try:  # a quick look first, as mostly all is well
+        for tensor, shape in zip(tensors, shapes):
+            if shape is not None and (tensor.shape != shape or tensor.dtype != dtype or tensor.device != device):
+                break
+        else:
+            return True
+    except AttributeError:  # not a tensor
+        pass
     for field, tensor, shape in zip(tensors._fields, tensors, shapes):
         if shape is not None:
             _check_tensor(f"{argument}.{field}", tensor, shape, like, field not in any_dtype)

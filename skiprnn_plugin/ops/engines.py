@@ -73,10 +73,11 @@ class Engine(NamedTuple):
         return self.missing()
 
     def _refuse_tensor(self, x: Tensor) -> Optional[str]:
+        device = x.device.type
         accepted = self.dtypes is None or x.dtype in self.dtypes
-        if not accepted or (self.devices is not None and x.device.type not in self.devices):
+        if not accepted or (self.devices is not None and device not in self.devices):
             return f"takes {self._describe()}, got {x.dtype} on {x.device}"
-        if self.dtypes is not None and torch.is_autocast_enabled(x.device.type):
+        if self.dtypes is not None and torch.is_autocast_enabled(device):
             return f"takes {self._describe()}, got autocast, which wants a lower precision"
         return None
 

@@ -96,8 +96,17 @@ def skip_scan(
     if weights[0].norm_weight is not None:
         features.append("layer_norm")
     engine = choose_engine(engine, features, x, cell)
-    options = {"cell": cell, "begin": begin, "end": end, "schedule": schedule, "noise": noise, "threshold": threshold}
-    options.update(masks, dropout_mask=dropout_mask, last_only=last_only)
+    options = {
+        "cell": cell,
+        "begin": begin,
+        "end": end,
+        "schedule": schedule,
+        "noise": noise,
+        "threshold": threshold,
+        "dropout_mask": dropout_mask,
+        "last_only": last_only,
+        **masks,
+    }
     if batch == 0 or steps == 0:
         return _scan_nothing(x, weights, state, gate, **options)
     if ENGINES[engine].kernels is not None:
@@ -109,12 +118,16 @@ def _scan_nothing(x, weights, state, gate, *, last_only, **options):
     """As ``reference.scan``, where there is no sequence or no step: there is nothing to compute, so that all engines
     agree. The parameters have a gradient, of 0."""
     batch, steps, _ = x.shape
-    if steps > 0:
-        return reference.scan(x, weights, state, gate, last_only=last_only, **options)
-    for name in ("schedule", "noise"):  # one step of padding in place of none
-        options[name] = None if options[name] is None else pad(options[name], (0, 1))
-    for name in ("zoneout_mask", "recurrent_dropout_mask"):
-        options[name] = None if options.get(name) is None else pad(options[name], (0, 0, 0, 1))
-    options.update(begin=None, end=torch.zeros(batch, dtype=torch.int64, device=x.device))
-    output, state, updates = reference.scan(pad(x, (0, 0, 0, 1)), weights, state, gate, last_only=last_only, **options)
-    return output if last_only else output[:, :0], state, updates[:, :0]
+    if steps == 0:  # one step of padding in place of none
+        x = pad(x, (0, 0, 0, 1))
+        options.update(begin=None, end=torch.zeros(batch, dtype=torch.int64, device=x.device))
+        for name, padding in {
+            "schedule": (0, 1),
+            "noise": (0, 1),
+            "zoneout_mask": (0, 0, 0, 1),
+            "recurrent_dropout_mask": (0, 0, 0, 1),
+        }.items():
+            if options.get(name) is not None:
+                options[name] = pad(options[name], padding)
+    output, state, updates = reference.scan(x, weights, state, gate, last_only=last_only, **options)
+    return output if last_only else output[:, :steps], state, updates[:, :steps]

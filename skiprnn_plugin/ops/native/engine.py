@@ -95,34 +95,33 @@ def _describe(
 ) -> Tuple[Problem, Operands, List[Tensor], Packed]:
     """The problem for the library, and what must live as long as it does: the operands in the form that the library
     reads, the weights, contiguous, and the weights packed for a forward."""
-    x, layers = operands.x, _indices(tuple(options.gate_layers))
+    x, *others = operands
+    layers, threads = _indices(tuple(options.gate_layers)), torch.get_num_threads()
     batch, steps, inputs = x.shape
-    if (x.stride(2) != 1 and inputs != 1) or x.is_neg():
+    batch_stride, step_stride, input_stride = x.stride()
+    if (input_stride != 1 and inputs != 1) or x.is_neg():
         x = x.contiguous().resolve_neg()
-    batch_stride, step_stride, _ = x.stride()
+        batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
-    weights = _contiguous(weights)
+    weights, others = _contiguous(weights), _contiguous(others)
     packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
-    _, *others = operands
-    operands = Operands(x, *_contiguous(others))
-    address, *addresses = _addresses(operands)
     problem = Problem(
         packed.struct,
         batch,
         steps,
         options.last_only,
-        torch.get_num_threads(),
+        threads,
         NEAR // 4,
-        address,
+        x.data_ptr(),
         batch_stride,
         step_stride,
         packed.address,
-        *addresses,
+        *_addresses(others),
         len(layers),
         addressof(layers),
         options.threshold,
     )
-    return problem, operands, weights, packed
+    return problem, Operands(x, *others), weights, packed
 
 
 @lru_cache
@@ -136,8 +135,8 @@ def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
     for an imaginary part."""
     return [
         tensor
-        if tensor is None
-        else (tensor.resolve_neg() if tensor.is_neg() else tensor).contiguous()  # asking first is faster
+        if tensor is None or (tensor.is_contiguous() and not tensor.is_neg())  # to ask first is faster
+        else tensor.contiguous().resolve_neg()
         for tensor in tensors
     ]
 
