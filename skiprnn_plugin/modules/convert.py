@@ -1,9 +1,10 @@
 """Weights from elsewhere: torch's own RNN modules and the authors' TensorFlow program."""
 
-from typing import TYPE_CHECKING, Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN, SkipRNNBase
 
@@ -37,6 +38,7 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
     for what, present in unfit.items():
         if present:
             raise ValueError(f"module: {what} has no counterpart in a Skip RNN")
+    weights = _weights(module, "module", [name for layer in module._all_weights for name in layer])
     weight = module.weight_ih_l0
     skip = ours(
         module.input_size,
@@ -47,7 +49,7 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
         module.bidirectional,
         **{"device": weight.device, "dtype": weight.dtype, **options},
     )
-    skip.load_state_dict({**skip.state_dict(), **module.state_dict()})
+    skip.load_state_dict({**skip.state_dict(), **weights})
     with torch.no_grad():
         for name, parameter in skip.named_parameters():
             if name.startswith("initial_"):
@@ -85,8 +87,19 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
         device=skip.weight_ih_l0.device,
         dtype=skip.weight_ih_l0.dtype,
     )
-    module.load_state_dict({name: skip.state_dict()[name] for name in module.state_dict()})
+    module.load_state_dict(_weights(skip, "skip", module.state_dict()))
     return module
+
+
+def _weights(module: nn.Module, argument: str, names: Iterable[str]) -> Dict[str, Tensor]:
+    """The values of these parameters, be they computed by a parametrization."""
+    for name in names:
+        if name not in module._parameters and not is_parametrized(module, name):
+            raise ValueError(
+                f"{argument}: expected a parameter {name}, got a value that a hook computes, as of the older "
+                f"torch.nn.utils.weight_norm; use torch.nn.utils.parametrizations, or remove the hook first"
+            )
+    return {name: getattr(module, name).detach() for name in names}
 
 
 def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -> SkipRNNBase:

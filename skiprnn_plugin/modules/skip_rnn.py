@@ -4,12 +4,14 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Proxy
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_threshold
 from ..ops.engines import FEATURES, check_engine
+from ..ops.tracing import record_module
 from .init import INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
@@ -215,6 +217,8 @@ class SkipRNNBase(nn.Module):
         Raises:
             ValueError: an argument of the wrong type, shape or value; the message names it.
         """
+        if isinstance(x, Proxy):
+            return record_module(self, x, state, lengths, schedule, noise, padding_mask, last_only)
         packed = x if isinstance(x, PackedSequence) else None
         if packed is not None:
             if lengths is not None or padding_mask is not None:
@@ -273,10 +277,13 @@ class SkipRNNBase(nn.Module):
             if lengths is not None:  # skip_scan has checked them in the first direction
                 lengths = torch.as_tensor(lengths, dtype=torch.int64, device=x.device)
                 offsets = steps - lengths - (0 if offsets is None else offsets)
+        initial = self._initial_state(suffix)
         if state is None:
-            state = self._initial_state(suffix)
-            if batch != 1:
-                state = _tile(state, batch)
+            state = initial if batch == 1 else _tile(initial, batch)
+        elif torch.is_grad_enabled():
+            state = _keep_in_graph(as_state(state), [initial.h, initial.c])
+        if schedule is not None and gate is not None and torch.is_grad_enabled():
+            state = _keep_in_graph(as_state(state), [gate.weight, gate.bias])
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
@@ -341,6 +348,17 @@ def _tile(state: SkipState, batch_size: int) -> SkipState:
     return SkipState(*(part if part is None else part.expand(-1, batch_size, -1) for part in state))
 
 
+def _keep_in_graph(state: SkipState, parameters: Sequence[Optional[Tensor]]) -> SkipState:
+    """The same state, from which a gradient of 0 reaches ``parameters``, which this call does not use otherwise:
+    DistributedDataParallel wants a gradient of every parameter in every training update."""
+    unused = [parameter for parameter in parameters if parameter is not None and parameter.requires_grad]
+    if not unused or not isinstance(state.h, Tensor):
+        return state
+    # where, unlike a product, gives 0 for whatever the parameter holds
+    zeros = [torch.where(torch.zeros_like(value, dtype=torch.bool), value, 0).sum() for value in unused]
+    return state._replace(h=state.h + sum(zeros).to(state.h.dtype))
+
+
 class SkipLSTM(SkipRNNBase):
     """Skip LSTM. Arguments, parameters and ``forward`` are those of :class:`SkipRNNBase`."""
 
@@ -361,9 +379,10 @@ class SkipGRU(SkipRNNBase):
             authors' program and so the paper's tables use.
     """
 
-    def __init__(self, *args, reset_after: bool = True, **kwargs):
+    def __init__(self, *args, reset_after: bool = True, device=None, dtype=None, **kwargs):
+        # nn.utils.skip_init and others look for ``device`` in the signature
         self.reset_after = check_flag("reset_after", reset_after)
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, device=device, dtype=dtype, **kwargs)
 
     @property
     def cell(self) -> str:

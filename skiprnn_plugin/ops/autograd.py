@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .custom_op import scan_op
 from .engines import ENGINES
-from .tracing import needs_registered_op
+from .tracing import is_autocast_enabled, is_batched, needs_registered_op
 from .types import Gate, LayerWeights, Operands, Options, Results, SkipState, flatten_weights, split_operands
 
 NOTHING = nullcontext()
@@ -34,7 +34,7 @@ def scan(
     kernels, device = ENGINES[engine].kernels, x.device.type
     weights = flatten_weights(weights)
     h, c, p, acc = state
-    autocast = torch.is_autocast_enabled(device)
+    autocast = is_autocast_enabled(device)
     if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
         dtype = torch.get_autocast_dtype(device)
         x, h, c, dropout_mask, *weights = (_lower(tensor, dtype) for tensor in (x, h, c, dropout_mask, *weights))
@@ -81,6 +81,11 @@ class Scan(torch.autograd.Function):
         tensors = ctx.saved_tensors[: ctx.num_tensors]
         updates, *saved = ctx.saved_tensors[ctx.num_tensors :]
         needed, _ = split_operands(ctx.needs_input_grad[-ctx.num_tensors :])
+        if any(map(is_batched, gradients)):
+            raise RuntimeError(
+                f"engine {ctx.engine!r}: takes no batched gradients, as of jacobian(vectorize=True); expected "
+                "engine='reference' for them"
+            )
         d_operands, d_weights = ENGINES[ctx.engine].kernels.backward(
             *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needed.x
         )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .cells import CELLS, Cell
+from .tracing import has_values, is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
 Integers = Union[Tensor, Sequence[int]]
@@ -145,8 +146,8 @@ def check_compiled_span(begin: Optional[Tensor], end: Optional[Tensor], steps: i
 
 
 def any_of(wrong: Tensor) -> bool:
-    """Whether some value is wrong; False in compiled code, which cannot look at values."""
-    return not torch.compiler.is_compiling() and bool(wrong.any())
+    """Whether some value is wrong; False where Python cannot look at values, as in compiled code."""
+    return has_values(wrong) and bool(wrong.any())
 
 
 def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
@@ -183,7 +184,7 @@ def _check_tensors(
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
     """The shape, and ``like``'s device and ``dtype`` (autocast brings dtypes together)."""
     _check_shape(argument, tensor, shape)
-    attributes = ("device", "dtype") if dtype and not torch.is_autocast_enabled(like.device.type) else ("device",)
+    attributes = ("device", "dtype") if dtype and not is_autocast_enabled(like.device.type) else ("device",)
     for attribute in attributes:
         got, expected = getattr(tensor, attribute), getattr(like, attribute)
         if got != expected:

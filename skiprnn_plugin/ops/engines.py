@@ -13,7 +13,7 @@ from . import reference
 from .indexed import engine as indexed
 from .native import engine as native
 from .native import library
-from .tracing import refuse_transforms
+from .tracing import is_autocast_enabled, refuse_transforms
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Engine(NamedTuple):
         accepted = self.dtypes is None or x.dtype in self.dtypes
         if not accepted or (self.devices is not None and device not in self.devices):
             return f"takes {self._describe()}, got {x.dtype} on {x.device}"
-        if self.dtypes is not None and torch.is_autocast_enabled(device):
+        if self.dtypes is not None and is_autocast_enabled(device):
             return f"takes {self._describe()}, got autocast, which wants a lower precision"
         return None
 

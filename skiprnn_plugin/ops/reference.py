@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from .cells import CELLS, zone_out
+from .tracing import is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
 FEW = 16  # steps over which half precision adds up well; autograd keeps a copy of the weights for so many
@@ -50,7 +51,7 @@ def scan(
     p, acc = state.p, state.acc
     # Half precision would lose what autograd adds up over many steps, so that the sums are in float32, as p and acc are
     dtype, wide = h[0].dtype, p.dtype
-    half = dtype != wide and not torch.is_autocast_enabled(x.device.type)
+    half = dtype != wide and not is_autocast_enabled(x.device.type)
     if half:
         h, c = _to(h, wide), _to(c, wide)
         wide_weights = [LayerWeights(*_to(w, wide)) for w in weights]
@@ -142,6 +143,6 @@ def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> T
     chosen = q[gate.layers[0]] if len(gate.layers) == 1 else torch.cat([q[layer] for layer in gate.layers], -1)
     device = chosen.device.type
     # autocast would run the product in half precision
-    autocast = torch.is_autocast_enabled(device)
+    autocast = is_autocast_enabled(device)
     with torch.autocast(device, enabled=False) if autocast else nullcontext():
         return torch.sigmoid(torch.mv(chosen.to(dtype), gate.weight[0].to(dtype)) + gate.bias.to(dtype))

@@ -8,8 +8,11 @@ from torch.nn.functional import pad
 
 from . import autograd, checks, reference
 from .checks import Integers
-from .engines import ENGINES, choose_engine
+from .engines import ENGINES, check_engine, choose_engine
+from .tracing import has_only_shape
 from .types import Gate, LayerWeights, SkipState
+
+PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # arguments with a T, and where
 
 
 def skip_scan(
@@ -95,7 +98,6 @@ def skip_scan(
         features.append("recurrent_dropout")
     if weights[0].norm_weight is not None:
         features.append("layer_norm")
-    engine = choose_engine(engine, features, x, cell)
     options = {
         "cell": cell,
         "begin": begin,
@@ -107,11 +109,29 @@ def skip_scan(
         "last_only": last_only,
         **masks,
     }
+    if has_only_shape(x):
+        check_engine(engine, features)
+        return _scan_shapes(x, weights, state, gate, **options)
+    engine = choose_engine(engine, features, x, cell)
     if batch == 0 or steps == 0:
         return _scan_nothing(x, weights, state, gate, **options)
     if ENGINES[engine].kernels is not None:
         return autograd.scan(engine, x, weights, state, gate, **options)
     return ENGINES[engine].scan(x, weights, state, gate, **options)
+
+
+def _scan_shapes(x, weights, state, gate, *, last_only, **options):
+    """As ``reference.scan``, for tensors without values: the shapes that any engine gives, which one step tells."""
+    steps = x.shape[1]
+    if steps == 0:
+        return _scan_nothing(x, weights, state, gate, last_only=last_only, **options)
+    for name in PER_STEP:
+        if options.get(name) is not None:
+            options[name] = options[name].narrow(PER_STEP[name], 0, 1)
+    output, state, updates = reference.scan(x[:, :1], weights, state, gate, last_only=last_only, **options)
+    if not last_only:
+        output = output.repeat(1, steps, 1)
+    return output, state, updates.repeat(1, steps)
 
 
 def _scan_nothing(x, weights, state, gate, *, last_only, **options):
@@ -121,13 +141,10 @@ def _scan_nothing(x, weights, state, gate, *, last_only, **options):
     if steps == 0:  # one step of padding in place of none
         x = pad(x, (0, 0, 0, 1))
         options.update(begin=None, end=torch.zeros(batch, dtype=torch.int64, device=x.device))
-        for name, padding in {
-            "schedule": (0, 1),
-            "noise": (0, 1),
-            "zoneout_mask": (0, 0, 0, 1),
-            "recurrent_dropout_mask": (0, 0, 0, 1),
-        }.items():
+        for name, dimension in PER_STEP.items():
             if options.get(name) is not None:
-                options[name] = pad(options[name], padding)
+                shape = list(options[name].shape)
+                shape[dimension] = 1
+                options[name] = options[name].new_zeros(shape)
     output, state, updates = reference.scan(x, weights, state, gate, last_only=last_only, **options)
     return output if last_only else output[:, :steps], state, updates[:, :steps]

@@ -1,12 +1,14 @@
 """What torch may do to a call instead of simply computing it: trace, compile, transform. Asks torch's private names,
 which are in this file alone."""
 
+import sys
 from typing import Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.nn import Parameter
+from torch.fx import Proxy
+from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 PLAIN = {Tensor, Parameter, type(None)}  # a subclass may have no memory that an engine could read
@@ -36,3 +38,45 @@ def constant_in_compiled_code(function: Callable) -> Callable:
     torch.compiler.assume_constant_result does, which imports the compiler and so takes seconds."""
     function._dynamo_marked_constant = True
     return function
+
+
+def is_batched(tensor: Optional[Tensor]) -> bool:
+    """Whether the tensor stands for many, as inside of vmap."""
+    if tensor is None:
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor) and not functorch.is_batchedtensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether Python may look at the tensor's values."""
+    return not (torch.compiler.is_compiling() or has_only_shape(tensor) or is_batched(tensor))
+
+
+def has_only_shape(tensor: Tensor) -> bool:
+    """Whether the tensor is on the meta device, or a fake one that no compiler or tracer watches."""
+    if torch.compiler.is_compiling():
+        return False
+    if tensor.is_meta:
+        return True
+    if type(tensor) in PLAIN:
+        return False
+    fake, proxy = (
+        sys.modules.get(name) for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
+    )
+    if fake is None or not isinstance(tensor, fake.FakeTensor):
+        return False
+    return proxy is None or proxy.get_proxy_mode() is None
+
+
+def is_autocast_enabled(device: str) -> bool:
+    """As torch's function of that name, which raises an error for the meta device."""
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def record_module(module: Module, proxy: Proxy, *arguments) -> Proxy:
+    """The call of a module as one node of a graph, as ``torch.fx.symbolic_trace`` records those of torch.nn's modules;
+    ``proxy`` is torch.fx's stand-in for the first argument."""
+    return proxy.tracer.create_proxy("call_module", proxy.tracer.path_of_module(module), (proxy, *arguments), {})

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations, parametrize
 
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN, from_authors, from_torch, to_torch
 
@@ -40,6 +41,41 @@ def test_to_torch_and_back(ours, theirs, options):
     for name, value in peer.state_dict().items():
         assert_equal(value, skip.state_dict()[name], name)
         assert_equal(again.state_dict()[name], value, name)
+
+
+class Doubled(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+@every_pair
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda module: parametrizations.weight_norm(module, "weight_hh_l0"),
+        lambda module: parametrize.register_parametrization(module, "bias_ih_l0", Doubled()),
+    ],
+    ids=["weight_norm", "parametrization"],
+)
+def test_parameters_that_a_parametrization_computes(ours, theirs, change):
+    x = torch.randn(4, 6, 3)
+    peer, skip = theirs(3, 5, batch_first=True), ours(3, 5)
+    for module in (peer, skip):
+        change(module)
+    assert_close(from_torch(peer, gate=False)(x)[0], peer(x)[0], "output")
+    for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+        assert_equal(getattr(to_torch(skip), name), getattr(skip, name), name)
+
+
+@every_pair
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_the_older_weight_norm_is_refused(ours, theirs):
+    for convert, module, argument in ((from_torch, theirs(3, 5), "module"), (to_torch, ours(3, 5), "skip")):
+        nn.utils.weight_norm(module, "weight_hh_l0")
+        with pytest.raises(
+            ValueError, match=f"^{argument}: expected a parameter weight_hh_l0, got a value that a hook"
+        ):
+            convert(module)
 
 
 @pytest.mark.parametrize(

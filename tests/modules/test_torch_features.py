@@ -1,15 +1,19 @@
 """What torch does to and around modules: hooks, autocast, other parameters, recomputation, compilation."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
-from skiprnn_plugin.modules import SkipLSTM, SkipState
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipState
+from skiprnn_plugin.ops import ENGINES
 
 from ..compare import assert_close, assert_equal
 from ..ops.problems import for_engines
-from .builders import build, every_module, sequences
+from .builders import MODULES, build, every_module, sequences
 
 LENGTHS = [3, 10, 0, 7]
 
@@ -190,3 +194,114 @@ def test_compiled_without_a_graph_break(given):
     got = gradients(rnn, results)
     for name, value in gradients(rnn, expected).items():
         assert_close(got[name], value, f"gradient of {name}")
+
+
+def test_compiled_without_fullgraph_the_documented_switch_leaves_one_graph():
+    rnn, x = SkipLSTM(3, 5, update_bias=-0.5), torch.randn(2, 3, 3)
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        explained = torch._dynamo.explain(rnn)(x)
+    assert explained.graph_break_count == 0, explained
+
+
+@for_engines(ENGINES)
+@pytest.mark.parametrize("way", ["carried state", "schedule"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
+def test_every_parameter_has_a_gradient_however_the_module_is_called(engine, way, bidirectional):
+    rnn, x = SkipLSTM(3, 5, engine=engine, bidirectional=bidirectional), torch.randn(4, 6, 3)
+    lead = (2,) if bidirectional else ()
+    given = {"state": rnn(x)[1].detach()} if way == "carried state" else {"schedule": torch.ones(*lead, 4, 6)}
+    plain = rnn(x, **given)
+    plain[0].sum().backward()
+    unused = "initial_" if way == "carried state" else "update_"
+    for name, parameter in rnn.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.any()) == (not name.startswith(unused)), name
+    with torch.no_grad():  # whatever the unused parameters hold
+        for name, parameter in rnn.named_parameters():
+            if name.startswith("initial_") and way == "carried state":
+                parameter.fill_(float("nan"))
+    assert_equal(rnn(x, **given)[0], plain[0])
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@for_engines(ENGINES)
+def test_distributed_data_parallel_trains_with_a_carried_state(process_group, engine):
+    rnn = SkipLSTM(3, 5, engine=engine)
+    parallel, state = nn.parallel.DistributedDataParallel(rnn), None
+    for _ in range(3):
+        output, state, _ = parallel(torch.randn(4, 6, 3), state)
+        state = state.detach()
+        output.sum().backward()
+        assert all(parameter.grad is not None for parameter in rnn.parameters())
+
+
+class Classifier(nn.Module):
+    def __init__(self, rnn):
+        super().__init__()
+        self.rnn, self.head = rnn, nn.Linear(5, 2)
+
+    def forward(self, x, lengths):
+        output, state, updates = self.rnn(x, lengths=lengths, last_only=True)
+        return self.head(output), state[0], updates.sum(1)
+
+
+@every_module
+def test_symbolic_tracing_takes_it_for_one_operation(module):
+    model = Classifier(module(3, 5))
+    traced = torch.fx.symbolic_trace(model)
+    assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == ["rnn", "head"]
+    x, lengths = torch.randn(3, 6, 3), torch.tensor([6, 2, 4])
+    assert_equal(list(traced(x, lengths)), list(model(x, lengths)))
+
+
+@every_module
+def test_skip_init(module):
+    cls, options = (SkipGRU, {"reset_after": False}) if module is MODULES["gru-before"] else (module, {})
+    rnn = nn.utils.skip_init(cls, 3, 5, **options)
+    assert {str(parameter.device) for parameter in rnn.parameters()} == {"cpu"}
+    rnn.reset_parameters()
+    assert rnn(torch.randn(2, 4, 3))[0].isfinite().all()
+
+
+@every_module
+@for_engines(["auto", *ENGINES])
+@pytest.mark.parametrize("where", ["meta", "fake"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_layers": 2, "bidirectional": True, "dropout": 0.1, "zoneout": 0.1}, {"binarize": "bernoulli"}],
+    ids=["plain", "masks", "bernoulli"],
+)
+def test_without_values_it_gives_shapes(module, engine, where, options):
+    if engine in ("native", "indexed") and "zoneout" in options:
+        options = {**options, "zoneout": 0.0}
+    rnn, x = module(3, 5, engine=engine, **options), torch.empty(4, 7, 3)
+    lengths = torch.tensor([7, 0, 3, 1])
+    expected = [describe(results(rnn, x, lengths, last_only)) for last_only in (False, True)]
+    if where == "meta":
+        rnn, x, mode = rnn.to("meta"), x.to("meta"), nullcontext()
+    else:
+        mode = FakeTensorMode()
+        with mode:
+            rnn, x, lengths = module(3, 5, engine=engine, **options), torch.empty(4, 7, 3), torch.tensor([7, 0, 3, 1])
+    with mode:
+        got = [describe(results(rnn, x, lengths, last_only)) for last_only in (False, True)]
+    assert got == expected
+
+
+def results(rnn, x, lengths, last_only):
+    """What ``rnn`` returns, and the gradients of its parameters."""
+    output, state, updates = rnn(x, lengths=lengths, last_only=last_only)
+    (output.sum() + updates.sum() + state.p.sum()).backward()
+    return [output, updates, *state, *(parameter.grad for parameter in rnn.parameters())]
+
+
+def describe(tensors):
+    return [None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]

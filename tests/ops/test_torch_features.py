@@ -72,3 +72,48 @@ def test_a_minus_sign_that_torch_keeps_apart(engine, inputs):
     apart = {name: torch.complex(value, -value).conj().imag for name, value in values.items()}
     assert all(each.is_neg() for each in apart.values())
     assert_equal(problem.run(engine, {**problem.tensors, **apart}), problem.run(engine))
+
+
+@every_other
+@pytest.mark.parametrize("how", ["jacobian", "is_grads_batched"])
+def test_batched_gradients_get_one_clear_error(engine, how):
+    problem = Problem("gru", dtype=dtype_of(engine))
+    tensors = {name: tensor.detach() for name, tensor in problem.tensors.items()}
+
+    def derive(name):
+        def output(x):
+            return problem.run(name, tensors, x=x)[0]
+
+        if how == "jacobian":
+            return torch.autograd.functional.jacobian(output, tensors["x"], vectorize=True)
+        x = tensors["x"].clone().requires_grad_()
+        y = output(x)
+        return torch.autograd.grad(y, x, torch.eye(y.numel(), dtype=y.dtype).view(-1, *y.shape), is_grads_batched=True)
+
+    message = f"^engine '{engine}': takes no batched gradients.*expected engine='reference'"
+    for name in (engine, "auto") if engine == "native" else (engine,):
+        with pytest.raises(RuntimeError, match=message):
+            derive(name)
+    derive("reference")
+
+
+@pytest.mark.parametrize("option", ["lengths", "schedule", "offsets"])
+def test_gradients_of_each_sequence_by_vmap(option):
+    problem = Problem("gru")
+    tensors = {name: tensor.detach() for name, tensor in problem.tensors.items()}
+    weight, x = tensors["weight_hh_l1"], tensors["x"]
+    values = {
+        "lengths": torch.tensor([3, 8, 0, 5]),
+        "offsets": torch.tensor([0, 3, 8, 1]),
+        "schedule": torch.arange(32).view(4, 8) % 3 // 2,
+    }[option]
+
+    def total(weight, x, value):
+        states = {name: tensors[name][:, :1] for name in ("h", "c") if name in tensors}
+        gates = {name: tensors[name][:1] for name in ("p", "acc") if name in tensors}
+        one = {**tensors, **states, **gates, "x": x[None], "weight_hh_l1": weight}
+        return problem.run("auto", one, **{option: value[None]})[0].square().sum()
+
+    together = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0, 0))(weight, x, values)
+    alone = [torch.func.grad(total)(weight, sequence, value) for sequence, value in zip(x, values)]
+    assert_close(together, torch.stack(alone))
