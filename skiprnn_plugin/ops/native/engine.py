@@ -1,6 +1,6 @@
 """The engine as :mod:`skiprnn_plugin.ops.autograd` wants one: tensors to pointers and back."""
 
-from ctypes import Array, addressof, c_int64, c_void_p
+from ctypes import CDLL, Array, addressof, c_int64, c_void_p
 from functools import lru_cache
 from typing import Callable, List, Optional, Sequence, Tuple
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from ..types import Operands, Options, Results
 from . import areas, library
 from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
-from .packing import Packed, pack
+from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
 NEAR = 1 << 26  # bytes of records that keep what a backward would else compute anew
@@ -22,7 +22,7 @@ def forward(
 ) -> Tuple[Results, List[Optional[Tensor]]]:
     """The results; and if the backward's needs are to be kept: the updates' records, the chains that they make [B, 2],
     and W x + b of every step (None for inputs that are not wide)."""
-    lib, (problem, operands, *_alive) = library.load(), _describe(operands, weights, options)
+    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
     x, h, c = operands.x, operands.h, operands.c
     batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = Results(
@@ -35,7 +35,7 @@ def forward(
     )
     result = Result(*_addresses(results))
     if not keep:
-        _check(lib.skiprnn_forward(problem, result, None))
+        _run_forward(lib, problem, result, None, shape, weights)
         return results, []
     capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem)
     records = _reserve(x, capacity * size)
@@ -44,8 +44,16 @@ def forward(
     projected = x.new_empty(width) if width > 0 else None
     to_records, *addresses = _addresses([records, chains, projected])
     saved = Saved(to_records, capacity, 0, *addresses)
-    _check(lib.skiprnn_forward(problem, result, saved))
+    _run_forward(lib, problem, result, saved, shape, weights)
     return results, [records[: saved.used * size], chains, projected]
+
+
+def _run_forward(
+    lib: CDLL, problem: Problem, result: Result, saved: Optional[Saved], shape: Tuple[int, ...], weights: List[Tensor]
+) -> None:
+    with pack(shape, weights, FORWARD) as packed:
+        problem.packed = packed.address
+        _check(lib.skiprnn_forward(problem, result, saved))
 
 
 def backward(
@@ -58,8 +66,7 @@ def backward(
     need_dx: bool,
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results, of which None means 0."""
-    lib, (problem, operands, weights, packed) = library.load(), _describe(operands, weights, options)
-    transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
+    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
     saved = _contiguous(saved)
     to_records, to_chains, to_projected = _addresses(saved)
     used = saved[0].numel() // lib.skiprnn_record_size(problem)
@@ -80,7 +87,10 @@ def backward(
     array = (c_void_p * len(d_weights))(*_addresses(d_weights))
     pointers = {name: tensor.data_ptr() for name, tensor in zip(Operands._fields, d_operands) if tensor is not None}
     outgoing = Outgoing(weights=addressof(array), **pointers)
-    _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
+    purpose = BACKWARD_TO_X if need_dx else BACKWARD
+    with pack(shape, weights, FORWARD) as packed, pack(shape, weights, purpose) as transposed:
+        problem.packed = packed.address
+        _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
     return d_operands, d_weights
 
 
@@ -92,9 +102,9 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
 
 def _describe(
     operands: Operands, weights: Sequence[Tensor], options: Options
-) -> Tuple[Problem, Operands, List[Tensor], Packed]:
-    """The problem for the library, and what must live as long as it does: the operands in the form that the library
-    reads, the weights, contiguous, and the weights packed for a forward."""
+) -> Tuple[Problem, Tuple[int, ...], Operands, List[Tensor]]:
+    """The problem for the library, yet without packed weights, and its shape; the operands in the form that the library
+    reads, which must live as long as the problem does; and the weights, contiguous."""
     x, layers = operands.x, _indices(tuple(options.gate_layers))
     batch, steps, inputs = x.shape
     if (x.stride(2) != 1 and inputs != 1) or x.is_neg():
@@ -102,12 +112,12 @@ def _describe(
     batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
     weights = _contiguous(weights)
-    packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
+    shape = (CELLS[options.cell], count, inputs, hidden)
     _, *others = operands
     operands = Operands(x, *_contiguous(others))
     address, *addresses = _addresses(operands)
     problem = Problem(
-        packed.struct,
+        shape,
         batch,
         steps,
         options.last_only,
@@ -116,13 +126,13 @@ def _describe(
         address,
         batch_stride,
         step_stride,
-        packed.address,
+        None,
         *addresses,
         len(layers),
         addressof(layers),
         options.threshold,
     )
-    return problem, operands, weights, packed
+    return problem, shape, operands, weights
 
 
 @lru_cache
