@@ -1,4 +1,4 @@
-"""What the ``native`` engine keeps: records, results, weights as it has laid them out."""
+"""The memory of the ``native`` engine: records, results and packed weights."""
 
 import os
 import random
@@ -21,7 +21,7 @@ from .problems import Problem
 
 measures_memory = pytest.mark.skipif(
     not sys.platform.startswith("linux") or "asan" in os.environ.get("LD_PRELOAD", ""),
-    reason="reads /proc, and the address sanitizer keeps what is freed",
+    reason="reads /proc, and the address sanitizer keeps freed memory",
 )
 
 
@@ -33,11 +33,11 @@ def test_the_saved_records_grow_with_the_updates(engine):
 
 
 def largest_saved(problem, engine, schedule):
-    """Numbers in the largest tensor that a backward keeps beside the problem's own."""
-    own, sizes = {id(value) for value in problem.tensors.values()}, []
+    """The number of elements in the largest tensor that is kept for the backward, besides the problem's tensors."""
+    inputs, sizes = {id(value) for value in problem.tensors.values()}, []
 
     def note(value):
-        if id(value) not in own:
+        if id(value) not in inputs:
             sizes.append(value.numel())
         return value
 
@@ -54,7 +54,7 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, keep_limit=native_engine.KEEP_LIMIT // 4)
     record = library.load().skiprnn_record_size(sizes) * 4
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
@@ -173,7 +173,7 @@ def test_results_have_memory_of_their_own(engine):
 
 @native
 @pytest.mark.parametrize("how", ["optimizer", "data", "copy_", "another tensor"])
-def test_changed_weights_are_laid_out_anew(engine, how):
+def test_changed_weights_are_laid_out_again(engine, how):
     torch.manual_seed(0)
     rnn, x = SkipGRU(3, 9, 2, engine=engine), torch.randn(4, 12, 3)
     optimizer = torch.optim.SGD(rnn.parameters(), 0.05)
@@ -182,8 +182,8 @@ def test_changed_weights_are_laid_out_anew(engine, how):
         expected = skip_by("reference", rnn, x)
         assert_results_close(results, expected)
         gradients, reference = (
-            dict(zip(names(rnn), torch.autograd.grad(each[0].sum() + each[2].sum(), list(rnn.parameters()))))
-            for each in (results, expected)
+            dict(zip(names(rnn), torch.autograd.grad(parts[0].sum() + parts[2].sum(), list(rnn.parameters()))))
+            for parts in (results, expected)
         )
         assert_gradients_close(gradients, reference)
         with torch.no_grad():
@@ -230,7 +230,7 @@ def test_packing_tells_whether_anything_changed(engine):
 def test_weights_that_another_thread_reads_are_laid_out_elsewhere(engine):
     gru = Packing()
     with gru.pack() as used:
-        before = used.buffer.nan_to_num()  # what is not in use may hold any
+        before = used.buffer.nan_to_num()  # unused elements may be NaN
         with gru.pack() as same:
             assert same is used
         gru.change()
@@ -257,7 +257,7 @@ def test_weights_that_are_read_no_longer_are_laid_out_in_place_whatever_refers_t
 @native
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_lays_weights_out_for_itself(engine):
-    """Whatever lock another thread of the parent held, and whatever it was reading, the child has no such thread."""
+    """The child has no thread that could release the parent's locks or end its reading."""
     gru = Packing()
     with gru.pack() as packed, packed.lock, packing._lock:
         expected = packed.buffer.nan_to_num()
@@ -265,11 +265,11 @@ def test_a_fork_lays_weights_out_for_itself(engine):
         if child == 0:
             signal.alarm(10)  # ends it if it hangs
             try:
-                with gru.pack() as own:
-                    good = own is not packed and torch.equal(own.buffer.nan_to_num(), expected)
+                with gru.pack() as first:
+                    good = first is not packed and torch.equal(first.buffer.nan_to_num(), expected)
                 gru.change()
                 with gru.pack() as again:
-                    good = good and again is own
+                    good = good and again is first
                 os._exit(0 if good else 1)
             finally:
                 os._exit(2)

@@ -13,8 +13,8 @@ from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoin
 from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
-NEAR = 1 << 26  # bytes of records that keep what a backward would else compute anew
-SMALL = 1 << 25  # bytes that malloc keeps at hand
+KEEP_LIMIT = 1 << 26  # bytes; records that fit also keep what a backward would otherwise compute again
+SMALL = 1 << 25  # bytes; malloc keeps blocks up to this size for later use
 
 
 def forward(
@@ -95,7 +95,7 @@ def backward(
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
-    """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that the data decides."""
+    """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that depends on the data."""
     x = operands.x
     return [x.new_empty(new_size()), x.new_empty((x.shape[0], 2), dtype=torch.int64), x.new_empty(new_size())]
 
@@ -122,7 +122,7 @@ def _describe(
         steps,
         options.last_only,
         torch.get_num_threads(),
-        NEAR // 4,
+        KEEP_LIMIT // 4,
         address,
         batch_stride,
         step_stride,
@@ -137,7 +137,7 @@ def _describe(
 
 @lru_cache
 def _indices(layers: Tuple[int, ...]) -> Array:
-    """As the library reads them; never written to."""
+    """The layers as an array that the library reads; nobody may change it, because it is cached."""
     return (c_int64 * len(layers))(*layers)
 
 
@@ -163,7 +163,7 @@ def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
 
 
 def _reserve(x: Tensor, count: int) -> Tensor:
-    """Room for so many floats, like ``x``, whose pages become memory only as they are written."""
+    """A tensor like ``x`` of ``count`` floats, whose pages become memory only when they are written."""
     size = 4 * count
     if size <= SMALL:
         return x.new_empty(count)
