@@ -1,4 +1,4 @@
-/* The backward: every slot runs one sequence from its last update to its first. The equations are at the head of
+/* The backward: every slot runs one sequence from its last update to its first. The equations are at the heads of
  * indexed/backward.py and indexed/gate.py.
  *
  * The states that a sequence held are in the records. So what was computed from them is computed again, for several
@@ -13,9 +13,10 @@
 
 namespace {
 
-constexpr int64_t PENDING =
-    256; /* rows in a sum of outer products: many, because every sum fetches all of the weights' gradients */
-constexpr int64_t AT_ONCE = 8; /* number of rows of an efficient product with the weights */
+/* The number of rows in a sum of outer products: many, because every sum fetches all of the weights' gradients. */
+constexpr int64_t PENDING = 256;
+/* The number of rows of an efficient product with the weights. */
+constexpr int64_t AT_ONCE = 8;
 
 template <int CELL>
 class Backward {
@@ -111,14 +112,15 @@ private:
         float p, acc, next_p;
     };
 
+    /* One layer: its packed weights, and its gradients. */
     struct LayerGradients {
         const float *ih, *hh;
         float *total_bias, *total_ih, *total_hh;
         float *dh, *dc; /* gradient of the state that the sequence has reached, by slot */
         int64_t input_row;
-        float *d_sums, *input, *h,
-            *reset_h; /* of pending updates, whose part of the weights' gradients has to be added */
-        float *kept;  /* the layer's `kept` while another array replaces it */
+        /* Of the pending updates, whose part of the weights' gradients still has to be added. */
+        float *d_sums, *input, *h, *reset_h;
+        float *kept; /* the layer's `kept` while another array replaces it */
     };
 
     const skiprnn_problem &problem;
@@ -242,8 +244,8 @@ private:
         }
         for (int64_t l = 0; l < layers; l++) {
             layer_gradients[l].kept = stack.layers[l].kept;
-            stack.layers[l].kept =
-                layer_gradients[l].d_sums + pending * kept_row;  // where their gradients will be stored
+            // their gradients will replace what `combine` keeps
+            stack.layers[l].kept = layer_gradients[l].d_sums + pending * kept_row;
         }
         stack.template candidates<CELL, true>(0, placed, updates);
         for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = layer_gradients[l].kept;

@@ -50,13 +50,16 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 4e6; /* multiply-adds, about 100 microseconds: a thread may have to be woken up */
-constexpr int64_t WORTH_MOVING = 256 * 1024; /* floats to copy, about 30 microseconds */
-constexpr int64_t FITS_CACHE = 160 * 1024;   /* floats of weights: up to this number they stay in the cache of a core */
-constexpr int64_t EXCEEDS_CACHE =
-    512 * 1024; /* floats of weights: above this number the cache of a core holds a part of them at best */
-constexpr int64_t SLOTS = 8, SLOTS_OF_LARGE =
-                                 32; /* sequences at a time in a thread: more if the weights do not stay in its cache */
+/* A thread needs at least this many multiply-adds (about 100 microseconds), because it may have to be woken up. */
+constexpr double WORTH_A_THREAD = 4e6;
+/* A thread that copies needs at least this many floats (about 30 microseconds). */
+constexpr int64_t WORTH_MOVING = 256 * 1024;
+/* Up to this number of weights, they stay in the cache of a core. */
+constexpr int64_t FITS_CACHE = 160 * 1024;
+/* Above this number of weights, the cache of a core holds a part of them at best. */
+constexpr int64_t EXCEEDS_CACHE = 512 * 1024;
+/* Sequences at a time in a thread: more if the weights do not stay in its cache. */
+constexpr int64_t SLOTS = 8, SLOTS_OF_LARGE = 32;
 
 int64_t multiply_adds(const skiprnn_shape &shape) {
     int64_t sum = 0;

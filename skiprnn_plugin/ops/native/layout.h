@@ -105,8 +105,8 @@ inline float acc_of(const skiprnn_problem &problem, int64_t row) { return proble
 /* Offsets, in floats, of the gradients of one layer's weights, which a thread sums over its sequences. */
 struct Totals {
     int64_t bias; /* [sums][padded(H)] */
-    int64_t ih; /* for a narrow x [D][gates * padded(H)], otherwise [gates * padded(H)][padded(D or H)]; in ih_order */
-    int64_t hh; /* [gates * padded(H)][padded(H)], in hh_order */
+    int64_t ih;   /* narrow x: [D][gates * padded(H)], else [gates * padded(H)][padded(D or H)]; in ih_order */
+    int64_t hh;   /* [gates * padded(H)][padded(H)], in hh_order */
     int64_t size;
 };
 
@@ -164,8 +164,8 @@ struct Share {
 /* The kernels of one instruction set. */
 struct Level {
     const char *name;
-    void (*project)(const skiprnn_problem *problem, float *projected, int64_t first,
-                    int64_t last); /* of steps first..last-1 of B * T */
+    /* Computes W x + b of the steps first..last-1 of all B * T steps. */
+    void (*project)(const skiprnn_problem *problem, float *projected, int64_t first, int64_t last);
     void (*forward)(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Shared *shared,
                     int64_t rows);
     void (*backward)(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,

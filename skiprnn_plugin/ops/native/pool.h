@@ -59,7 +59,7 @@ public:
         context = given_context;
         index = given_index;
         if (state.exchange(POSTED) != ASLEEP) return;
-        std::lock_guard<std::mutex> lock(mutex);  // with the lock held, the worker is waiting for the notification
+        std::lock_guard<std::mutex> lock(mutex);  // once this has the lock, the worker is waiting
         awake.notify_one();
     }
 
@@ -86,8 +86,8 @@ private:
     std::condition_variable awake;
 
     void run() {
-        sigset_t blocked;  // signals are left to the program's threads, but a fault's handler runs in the thread of the
-                           // fault
+        // Signals are left to the program's threads, but the handler of a fault runs in the thread of the fault.
+        sigset_t blocked;
         sigfillset(&blocked);
         for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&blocked, fault);
         pthread_sigmask(SIG_SETMASK, &blocked, nullptr);

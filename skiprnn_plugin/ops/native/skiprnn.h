@@ -123,10 +123,14 @@ int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_
 /* Whether `packed`, which skiprnn_pack has filled, holds these weights: 1 or 0. */
 int skiprnn_packed_is(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, const float *packed);
 
-int64_t skiprnn_record_size(const skiprnn_problem *problem); /* number of floats in one record */
-int64_t skiprnn_records(const skiprnn_problem *problem);     /* number of records that is always enough */
-int64_t skiprnn_projected_size(
-    const skiprnn_problem *problem); /* number of floats in W x + b of all steps; 0: computed as needed */
+/* The number of floats in one record. */
+int64_t skiprnn_record_size(const skiprnn_problem *problem);
+
+/* The number of records that is always enough. */
+int64_t skiprnn_records(const skiprnn_problem *problem);
+
+/* The number of floats in W x + b of all steps; 0 if it is computed as needed instead. */
+int64_t skiprnn_projected_size(const skiprnn_problem *problem);
 
 /* Runs the scan. `saved` is NULL if no backward follows. Returns SKIPRNN_OK or the fault. */
 int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved);
