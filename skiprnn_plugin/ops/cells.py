@@ -12,25 +12,25 @@ from torch.nn.functional import linear, pad
 
 from .types import LayerWeights
 
-# Of y = sigmoid(x) and y = tanh(x), from the gradient of y, and y: dx, or into ``grad_input``
+# The gradient of x for y = sigmoid(x) and y = tanh(x), from that of y, and y; written to ``grad_input`` if given
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
 
-NORM_EPS = 1e-3  # added to the standard deviation, as in the authors' program
+NORM_EPS = 1e-3  # added to the standard deviation, as the authors' program does
 
 
 class Cell:
-    """One recurrent layer's step, in the parts that engines need: :func:`project` with :meth:`bias` is the input's part
-    of the gates, :meth:`recur` what all steps on one state have in common, :meth:`combine` the rest, and
-    :meth:`backward` the gradient. N is a number of rows.
+    """One recurrent layer's step, in the parts that engines need. :func:`project` with :meth:`bias` computes the
+    input's part of the gates, :meth:`recur` the part that is the same for all steps from one state, :meth:`combine` the
+    rest, and :meth:`backward` the gradient. N is the number of rows.
 
     Attributes:
         num_gates: blocks of H rows in the weights (G).
-        num_normalized: how many of them, from the first, layer norm applies to.
-        has_c: whether there is a cell state beside the hidden state.
-        num_kept: how many tensors [N, H] :meth:`combine` keeps for :meth:`backward`.
-        matrices: how many gates each of the authors' weight matrices holds (their initial values depend on it).
-        start_bias: what each gate's bias starts at in the authors' program.
-        bias_after_norm: whether that bias is added after layer norm, which takes away any added before it.
+        num_normalized: number of gates, from the first, that layer norm applies to.
+        has_c: whether there is a cell state besides the hidden state.
+        num_kept: number of tensors [N, H] that :meth:`combine` returns for :meth:`backward`.
+        matrices: number of gates in each weight matrix of the authors' program (their initial values depend on it).
+        start_bias: initial value of each gate's bias in the authors' program.
+        bias_after_norm: whether ``start_bias`` is added after layer norm, which would remove a bias added before.
     """
 
     num_gates: int
@@ -47,39 +47,40 @@ class Cell:
     ) -> Tuple[Tensor, Optional[Tensor]]:
         """Candidate state after reading ``x`` [N, input] in state ``h``, ``c`` [N, H]: new ``h``, ``c``.
 
-        ``mask`` [N, H] are recurrent dropout's factors (Semeniuta et al. 2016) on what the step would write, an LSTM's
-        g, a GRU's n: the state that stands is never dropped. A plain RNN writes its whole state at every step.
+        ``mask`` [N, H] holds recurrent dropout's factors (Semeniuta et al. 2016). They multiply what the step would
+        write, an LSTM's g or a GRU's n; the state that is already there is never dropped. A plain RNN writes its whole
+        state at every step.
         """
         return cls.combine(project(x, w.weight_ih, cls.bias(w)), cls.recur(h, w), h, c, w, mask)[:2]
 
     @staticmethod
     def bias(w: LayerWeights) -> Tensor:
-        """What is added to W x for the input's part of the gates, [G * H]: both biases, where nothing comes between."""
+        """What is added to W x in the input's part of the gates, [G * H]: both biases, unless ``combine`` adds b'."""
         return w.bias_ih + w.bias_hh
 
     @staticmethod
     def recur(h: Tensor, w: LayerWeights) -> Tensor:
-        """U h, the state's part of the gates, [N, G * H] (or of the first gates, if the others need more than h)."""
+        """U h, the state's part of the gates, [N, G * H]; only of the first gates if the others need more than h."""
         return linear(h, w.weight_hh)
 
     @staticmethod
     def combine(
         x: Tensor, u: Tensor, h: Tensor, c: Optional[Tensor], w: LayerWeights, mask: Optional[Tensor] = None
     ) -> Tuple[Tensor, Optional[Tensor], Tuple[Tensor, ...]]:
-        """New ``h``, ``c`` from ``x`` = W x + bias(w) and ``u`` = ``recur(h, w)``, and what ``backward`` needs."""
+        """New ``h``, new ``c`` and what ``backward`` needs, from ``x`` = W x + bias(w) and ``u`` = ``recur(h, w)``."""
         raise NotImplementedError
 
     @staticmethod
     def backward(
         dh: Tensor, dc: Optional[Tensor], kept: Tuple[Tensor, ...], h: Tensor, c: Optional[Tensor], w: LayerWeights
     ) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor]]:
-        """Gradients from those of the new ``h``, ``c`` (without layer norm and masks): of W x + b and of U h + b',
-        [N, G * H] each, and of the old ``h``, ``c``."""
+        """From the gradients of the new ``h`` and ``c`` (without layer norm and masks): the gradients of W x + b and of
+        U h + b', [N, G * H] each, and of the old ``h`` and ``c``."""
         raise NotImplementedError
 
     @staticmethod
     def add_weight_hh_grad(total: Tensor, du: Tensor, h: Tensor, kept: Tuple[Tensor, ...]) -> None:
-        """Add to ``total`` the gradient of ``weight_hh`` from that of U h + b', of any number of steps at once."""
+        """Add the gradient of ``weight_hh`` to ``total``, from that of U h + b', for any number of steps at once."""
         add_product(total, du, h)
 
 
@@ -116,7 +117,7 @@ class LSTM(Cell):
 
 
 class GRU(Cell):
-    """torch's and cuDNN's GRU, which resets AFTER the recurrent product.
+    """The GRU of torch and cuDNN, which resets AFTER the recurrent product.
 
     r, z = sigmoid(W x + b + U h + b'); n = tanh(W_n x + b_n + r (U_n h + b'_n)); h~ = (1 - z) n + z h.
     """
@@ -157,7 +158,7 @@ class GRU(Cell):
 
 
 class GRUResetBefore(GRU):
-    """The original GRU and TensorFlow 1's, the one of the paper's tables, which resets BEFORE the recurrent product.
+    """The original GRU, also that of TensorFlow 1 and of the paper's tables, which resets BEFORE the recurrent product.
 
     r, z as in :class:`GRU`; n = tanh(W_n x + b_n + U_n (r h) + b'_n); h~ = (1 - z) n + z h.
     """
@@ -221,12 +222,12 @@ class RNN(Cell):
 def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """W x + b, [N, G * H]."""
     if x.shape[-1] == 1 and x.dtype == weight.dtype == bias.dtype:
-        return torch.addcmul(bias, x, weight.t())  # half the time of a product of one column and one row
+        return torch.addcmul(bias, x, weight.t())  # takes half the time of a product of one column and one row
     return linear(x, weight, bias)
 
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add a^T b to ``total``, which may be in a higher precision."""
+    """Add a^T b to ``total``, whose precision may be higher."""
     if total.dtype == a.dtype:
         total.addmm_(a.t(), b)
     else:
@@ -239,7 +240,7 @@ def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
 
 
 def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
-    """(1 - z) new + z old; under autocast the old state may be in a higher precision."""
+    """(1 - z) new + z old; under autocast the precision of the old state may be higher."""
     return torch.lerp(new, old, z) if new.dtype == old.dtype == z.dtype else new + z * (old - new)
 
 
@@ -248,14 +249,15 @@ def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:
 
 
 def _normalize(gates: Tensor, w: LayerWeights) -> Tensor:
-    """Layer norm of each gate by itself, (x - mean) / (std + eps), [B, N * H]; without its weights, nothing."""
+    """Layer norm of every gate separately, (x - mean) / (std + eps), [B, N * H]; the gates as they are if there are no
+    weights for it."""
     if w.norm_weight is None:
         return gates
-    each = gates.unflatten(-1, (-1, w.weight_hh.shape[-1]))
-    each = each.to(torch.promote_types(each.dtype, torch.float32))  # a square soon is too large for float16
-    deviation = each - each.mean(-1, keepdim=True)
+    units = gates.unflatten(-1, (-1, w.weight_hh.shape[-1]))
+    units = units.to(torch.promote_types(units.dtype, torch.float32))  # float16 could not hold the squares
+    deviation = units - units.mean(-1, keepdim=True)
     variance = deviation.square().mean(-1, keepdim=True)
-    # sqrt has no gradient at 0 (a gate whose units are all equal, as with one unit): hold such a row at 0 instead
+    # The gradient of sqrt is infinite at 0, where all units of a gate are equal (as a single unit is); use std 0 there
     std = torch.where(variance > 0, variance, 1.0).sqrt() * (variance > 0)
     return (deviation / (std + NORM_EPS)).flatten(-2).to(gates.dtype) * w.norm_weight + w.norm_bias
 

@@ -1,10 +1,10 @@
-"""Uniform numbers that depend on a seed per sequence and the step, and on nothing else."""
+"""Uniform random numbers that depend only on a seed for every sequence and on the step."""
 
 import torch
 from torch import Tensor
 
-# SplitMix64 (Steele, Lea and Flood 2014) as a counter-based generator: torch has none that takes a seed per row, and
-# with one a sequence gets the same numbers whatever batch, worker or device it is in.
+# SplitMix64 (Steele, Lea and Flood 2014), used as a counter-based generator. torch has no generator with a seed for
+# every row; with such seeds a sequence gets the same numbers in every batch, worker and device.
 _WEYL = 0x9E3779B97F4A7C15 - (1 << 64)
 _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 
@@ -14,10 +14,10 @@ def uniform(seeds: Tensor, steps: int) -> Tensor:
 
     Args:
         seeds: one integer per sequence, int64 [B].
-        steps: how many numbers each sequence gets.
+        steps: how many numbers every sequence gets.
     """
     counter = torch.arange(1, steps + 1, device=seeds.device)
-    bits = _mix(_mix(seeds.unsqueeze(1)) + counter * _WEYL)  # int64 products wrap around, as wanted
+    bits = _mix(_mix(seeds.unsqueeze(1)) + counter * _WEYL)  # int64 products wrap around, as SplitMix64 needs
     return _shift(bits, 40).float() * 2.0**-24
 
 
@@ -28,5 +28,5 @@ def _mix(z: Tensor) -> Tensor:
 
 
 def _shift(z: Tensor, bits: int) -> Tensor:
-    """Logical shift to the right (int64's own keeps the sign)."""
+    """Logical shift to the right; torch's shift of an int64 would keep the sign."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,4 +1,4 @@
-"""The ``reference`` engine: Skip RNN step by step in plain torch. It is the specification of the other engines.
+"""The ``reference`` engine: Skip RNN step by step in plain torch. It specifies what the other engines compute.
 
 In the paper's symbols, with S the state of all layers and u~ written v:
 
@@ -6,9 +6,9 @@ In the paper's symbols, with S the state of all layers and u~ written v:
     S~_t = cell(S, x_t), layer by layer      p~_t = sigmoid(w . q~_t + b)
     S <- u_t S~_t + (1 - u_t) S              p <- u_t p~_t + (1 - u_t) p              acc <- (1 - u_t) v_t
 
-Zoneout and recurrent dropout, by masks from outside, are part of S~: a skipped step copies S all the same.
-Autograd then computes the gradients of the authors' program, rounding being the identity to it (straight-through).
-Every candidate is computed, skipped or not, so this engine saves no time.
+Zoneout and recurrent dropout, whose masks the caller gives, are part of S~: a skipped step copies S nevertheless.
+Autograd then computes the gradients of the authors' program; it treats rounding as the identity (straight-through).
+The candidate of every step is computed, even if the step is skipped, so this engine saves no time.
 """
 
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ from .cells import CELLS, zone_out
 from .tracing import is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
-FEW = 16  # steps over which half precision adds up well; autograd keeps a copy of the weights for so many
+FEW = 16  # steps whose gradients half precision sums well enough; autograd keeps a copy of the weights for that many
 
 
 def scan(
@@ -41,15 +41,15 @@ def scan(
     zoneout_mask: Optional[Tensor] = None,
     recurrent_dropout_mask: Optional[Tensor] = None,
 ) -> Tuple[Tensor, SkipState, Tensor]:
-    """Arguments as :func:`skiprnn_plugin.ops.skip_scan`, checked and completed: ``begin`` is each sequence's first real
-    step (None: 0) and ``end`` the one after its last (None: T), int64 [B]; ``schedule`` is bool; without a gate
-    there is a schedule; T is 1 or more."""
+    """The arguments are those of :func:`skiprnn_plugin.ops.skip_scan`, checked and completed. ``begin`` is the first
+    real step of every sequence (None: 0) and ``end`` the step after its last real one (None: T), int64 [B].
+    ``schedule`` is bool. Without a gate there is a schedule. T is 1 or more."""
     cell = CELLS[cell]
     state = state.filled()
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
     p, acc = state.p, state.acc
-    # Half precision would lose what autograd adds up over many steps, so that the sums are in float32, as p and acc are
+    # Half precision would lose digits of what autograd sums over many steps, so the sums are in float32, like p and acc
     dtype, wide = h[0].dtype, p.dtype
     half = dtype != wide and not is_autocast_enabled(x.device.type)
     if half:
@@ -59,7 +59,7 @@ def scan(
     seen = real if schedule is None else schedule if real is None else schedule & real
     schedule = schedule if schedule is None else schedule.to(p.dtype)
     if seen is not None:
-        x = x.masked_fill(~seen.unsqueeze(-1), 0)  # whatever padding and left out steps hold, NaN too, is never seen
+        x = x.masked_fill(~seen.unsqueeze(-1), 0)  # values at padding and at steps left out, even NaN, have no effect
     outputs, updates = [], []
     for t in range(x.shape[1]):
         masks = dropout_mask, _at_step(zoneout_mask, t), _at_step(recurrent_dropout_mask, t)
@@ -99,7 +99,7 @@ def scan(
 
 
 def real_steps(x: Tensor, begin: Optional[Tensor], end: Optional[Tensor]) -> Optional[Tensor]:
-    """False at padding, bool [B, T]; None if there is none."""
+    """False at padding, bool [B, T]; None if there is no padding."""
     if begin is None and end is None:
         return None
     t = torch.arange(x.shape[1], device=x.device)
@@ -109,7 +109,7 @@ def real_steps(x: Tensor, begin: Optional[Tensor], end: Optional[Tensor]) -> Opt
 
 
 def _to(tensors: Sequence[Optional[Tensor]], dtype: torch.dtype) -> List[Optional[Tensor]]:
-    return [each if each is None else each.to(dtype) for each in tensors]
+    return [tensor if tensor is None else tensor.to(dtype) for tensor in tensors]
 
 
 def _at_step(mask: Optional[Tensor], t: int) -> Optional[Tensor]:
@@ -117,7 +117,7 @@ def _at_step(mask: Optional[Tensor], t: int) -> Optional[Tensor]:
 
 
 def _candidates(x, h, c, weights, cell, dropout_mask, zoneout_mask, recurrent_dropout_mask):
-    """The state that reading ``x`` would give, layer by layer; a layer reads the candidate of the layer below."""
+    """The candidate states of all layers after reading ``x``; a layer reads the candidate of the layer below."""
     new_h, new_c = [], []
     for layer, w in enumerate(weights):
         if layer > 0:
@@ -134,7 +134,7 @@ def _candidates(x, h, c, weights, cell, dropout_mask, zoneout_mask, recurrent_dr
 
 
 def binarize(v: Tensor, threshold: Union[float, Tensor] = 0.5) -> Tensor:
-    """1 where ``v > threshold``, else 0 (so 0.5 rounds to 0), with gradient 1 everywhere: straight-through."""
+    """1 where ``v > threshold``, otherwise 0 (so 0.5 becomes 0); its gradient is 1 everywhere (straight-through)."""
     return (v > threshold).to(v.dtype) + (v - v.detach())
 
 

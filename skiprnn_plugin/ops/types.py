@@ -12,8 +12,8 @@ class SkipState(NamedTuple):
     Attributes:
         h: hidden state of every layer, [num_layers, B, H].
         c: cell state of every LSTM layer, [num_layers, B, H]; None for cells without one.
-        p: update probability that the last update set, [B], float32 or wider. None stands for 1: the next step updates.
-        acc: what the skipped steps since then have added up to, [B], like ``p``. None stands for 0.
+        p: update probability that the last update set, [B], float32 or wider. None means 1: the next step is updated.
+        acc: what the skipped steps since then have added up to, [B], in the dtype of ``p``. None means 0.
     """
 
     h: Tensor
@@ -22,18 +22,18 @@ class SkipState(NamedTuple):
     acc: Optional[Tensor] = None
 
     def filled(self) -> "SkipState":
-        """With the tensors that ``p`` and ``acc`` stand for where they are None."""
+        """The same state, with tensors for ``p`` and ``acc`` if they are None."""
         h, c, p, acc = self
-        like = {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
-        p = torch.ones(h.shape[1], **like) if p is None else p
-        return SkipState(h, c, p, torch.zeros(h.shape[1], **like) if acc is None else acc)
+        options = {"dtype": torch.promote_types(h.dtype, torch.float32), "device": h.device}
+        p = torch.ones(h.shape[1], **options) if p is None else p
+        return SkipState(h, c, p, torch.zeros(h.shape[1], **options) if acc is None else acc)
 
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""
         return SkipState(*(value if value is None else value.detach() for value in self))
 
 
-torch.serialization.add_safe_globals([SkipState])  # so that torch.load takes a saved state
+torch.serialization.add_safe_globals([SkipState])  # so that torch.load accepts a saved state
 
 
 class LayerWeights(NamedTuple):
@@ -44,8 +44,9 @@ class LayerWeights(NamedTuple):
         weight_hh: [G * H, H].
         bias_ih: [G * H].
         bias_hh: [G * H].
-        norm_weight: gain of the gates' layer norm, [N * H] with N the cell's normalised gates; None for no layer norm.
-        norm_bias: its bias, [N * H].
+        norm_weight: gain of the gates' layer norm, [N * H], where N is the number of gates that the cell normalises;
+            None for no layer norm.
+        norm_bias: bias of the layer norm, [N * H]; None for no layer norm.
     """
 
     weight_ih: Tensor
@@ -62,7 +63,8 @@ class Gate(NamedTuple):
     Attributes:
         weight: [1, len(layers) * H].
         bias: [1].
-        layers: the layers whose candidate states make q, lowest first (the paper's W_p with the other columns at 0).
+        layers: the layers whose candidate states q consists of, lowest first. (The paper's W_p has columns for all
+            layers; those of the other layers would be 0.)
     """
 
     weight: Tensor
@@ -85,7 +87,7 @@ class Operands(NamedTuple):
         dropout_mask: [num_layers - 1, B, H].
         begin: first real step of each sequence, int64 [B]; None means 0.
         end: the step after each sequence's last real one, int64 [B]; None means T.
-        schedule: updates given from outside, bool [B, T].
+        schedule: prescribed updates, bool [B, T].
         noise: u = v > noise, [B, T]; None means that ``threshold`` decides.
     """
 

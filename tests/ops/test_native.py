@@ -1,4 +1,4 @@
-"""What the values of the ``native`` engine promise beyond equality with ``reference`` (``test_engines.py``)."""
+"""What the ``native`` engine promises besides the values of ``reference`` (which ``test_engines.py`` compares)."""
 
 import pytest
 import torch
@@ -14,8 +14,8 @@ from .problems import Problem, every_cell, uniform_noise
 @native
 @pytest.mark.parametrize("seed", range(200))
 def test_random_problems(engine, seed, monkeypatch):
-    if seed % 2:  # as for large problems, whose backward computes anew what others keep
-        monkeypatch.setattr(native_engine, "NEAR", 0)
+    if seed % 2:  # as for large problems, whose backward computes again what small ones keep
+        monkeypatch.setattr(native_engine, "KEEP_LIMIT", 0)
     problem, options = drawn_problem(seed)
     problem, options = only_rows(problem, options, decided_rows(problem, options).nonzero().squeeze(1))
     expected, got = (problem.run(name, **options) for name in ("reference", engine))
@@ -97,10 +97,10 @@ def test_the_bits_of_a_row_do_not_depend_on_the_batch(cell, engine, level, grad,
             }
             alone = problem.run(engine, {**problem.tensors, **tensors}, lengths=lengths[row : row + 1])
             for got, whole in zip(bitwise_parts(alone), bitwise_parts(together)):
-                of_row = (
+                expected = (
                     whole[:, row : row + 1] if whole.dim() == 3 and whole is not together[0] else whole[row : row + 1]
                 )
-                assert_equal(got, of_row, f"row {row}")
+                assert_equal(got, expected, f"row {row}")
 
 
 @native
@@ -134,8 +134,8 @@ def test_a_row_that_is_not_finite_does_not_reach_others(cell, engine, level, val
                 problem.tensors["x"][::3, 2:] = value
         results = problem.run(engine)
         gradients = problem.gradients(results)
-        of_rows = {name: gradients[name] for name in ("x", "h", "c", "p", "acc") if name in gradients}
-        runs.append(dict(enumerate(bitwise_parts(results))) | of_rows)
+        by_row = {name: gradients[name] for name in ("x", "h", "c", "p", "acc") if name in gradients}
+        runs.append(dict(enumerate(bitwise_parts(results))) | by_row)
     rows = torch.arange(40) % 3 != 0
     for name, value in runs[0].items():
         whole, got = ((value[:, rows] if len(value) == 2 else value[rows]) for value in (value, runs[1][name]))
@@ -147,10 +147,10 @@ def test_a_row_that_is_not_finite_does_not_reach_others(cell, engine, level, val
 def test_an_infinite_input_saturates_its_own_row(cell, engine):
     problem = Problem(cell, 3, 6, 2, 5, 2, dtype=torch.float32)
     with torch.no_grad():
-        problem.tensors["x"][1, 0, 0] = torch.inf  # of the first step, which every sequence reads
+        problem.tensors["x"][1, 0, 0] = torch.inf  # at the first step, which every sequence reads
     expected, got = (problem.run(name) for name in ("reference", engine))
     assert_results_close(got, expected)
-    expected, got = (problem.gradients(each) for each in (expected, got))
+    expected, got = (problem.gradients(results) for results in (expected, got))
     assert expected.pop("weight_ih_l0").isnan().any() and got.pop("weight_ih_l0").isnan().any()  # 0 times infinity
     assert_gradients_close(got, expected)
 

@@ -1,4 +1,4 @@
-"""What the ``native`` engine refuses, and its library: missing, broken, another, with chosen instructions."""
+"""What the ``native`` engine refuses; and its library: missing, broken, incompatible, with a chosen instruction set."""
 
 import logging
 import sys
@@ -46,7 +46,7 @@ def test_another_device_is_an_error(engine):
 
 @pytest.fixture
 def find_again(monkeypatch):
-    """The library as it is found with another environment."""
+    """Sets an environment variable; the library is searched for again."""
     monkeypatch.setattr(library, "_found", None)
     monkeypatch.setattr(engines, "_announced", set())
     return monkeypatch.setenv

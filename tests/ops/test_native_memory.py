@@ -1,8 +1,11 @@
-"""What the ``native`` engine keeps: records, results, weights as it has laid them out."""
+"""The memory of the ``native`` engine: records, results and packed weights."""
 
 import os
 import random
+import signal
 import sys
+import threading
+import time
 from ctypes import c_void_p
 
 import pytest
@@ -18,7 +21,7 @@ from .problems import Problem
 
 measures_memory = pytest.mark.skipif(
     not sys.platform.startswith("linux") or "asan" in os.environ.get("LD_PRELOAD", ""),
-    reason="reads /proc, and the address sanitizer keeps what is freed",
+    reason="reads /proc, and the address sanitizer keeps freed memory",
 )
 
 
@@ -30,11 +33,11 @@ def test_the_saved_records_grow_with_the_updates(engine):
 
 
 def largest_saved(problem, engine, schedule):
-    """Numbers in the largest tensor that a backward keeps beside the problem's own."""
-    own, sizes = {id(value) for value in problem.tensors.values()}, []
+    """The number of elements in the largest tensor that is kept for the backward, besides the problem's tensors."""
+    inputs, sizes = {id(value) for value in problem.tensors.values()}, []
 
     def note(value):
-        if id(value) not in own:
+        if id(value) not in inputs:
             sizes.append(value.numel())
         return value
 
@@ -51,7 +54,7 @@ def test_records_take_memory_as_they_are_written(engine):
     schedule = (torch.arange(2000) % 50 == 0).expand(64, -1)
     for _ in range(2):
         kept.append(problem.run(engine, schedule=schedule, last_only=True)[0])
-    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, near=native_engine.NEAR // 4)
+    sizes = library.Problem(library.Shape(0, 1, 1, 64), 64, 2000, keep_limit=native_engine.KEEP_LIMIT // 4)
     record = library.load().skiprnn_record_size(sizes) * 4
     assert resident() - before < 2 * 64 * 2000 * record / 4
 
@@ -62,10 +65,12 @@ def resident():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_areas_are_used_again_but_never_by_two():
-    def room():
-        return torch.frombuffer(areas.take(1 << 26), dtype=torch.float32, count=1000)
+def room():
+    """A tensor in an area of memory."""
+    return torch.frombuffer(areas.take(1 << 26), dtype=torch.float32, count=1000)
 
+
+def test_areas_are_used_again_but_never_by_two():
     first = room()
     part, place = first[:10], first.data_ptr()
     del first
@@ -74,8 +79,72 @@ def test_areas_are_used_again_but_never_by_two():
     del part
     assert room().data_ptr() == place
     held = [room() for _ in range(areas.MOST + 2)]
-    assert len({each.data_ptr() for each in [second, *held]}) == areas.MOST + 3
+    assert len({tensor.data_ptr() for tensor in [second, *held]}) == areas.MOST + 3
     assert len(areas._areas) == areas.MOST
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda tensor: tensor[3:4],
+        torch.Tensor.detach,
+        torch.Tensor.untyped_storage,
+        torch.Tensor.numpy,
+    ],
+    ids=["view", "detach", "storage", "numpy"],
+)
+def test_an_area_is_in_use_as_long_as_anything_shares_its_memory(keep):
+    tensor = room()
+    place, kept = tensor.data_ptr(), keep(tensor)
+    del tensor
+    assert room().data_ptr() != place
+    del kept
+    assert room().data_ptr() == place
+
+
+def test_an_area_is_free_whatever_else_refers_to_it():
+    """Debuggers and other threads hold references for a while that are nobody's use of the memory."""
+    place = room().data_ptr()
+    references = [(area, area.memory) for area in areas._areas]
+    assert room().data_ptr() == place and references
+
+
+def test_two_threads_never_get_one_area():
+    wrong = []
+
+    def work(value):
+        for _ in range(300):
+            tensor = room()
+            tensor.fill_(value)
+            time.sleep(0)  # lets the other thread run
+            if not bool((tensor == value).all()):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(areas._areas) <= areas.MOST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_in_the_middle_of_another_threads_take_has_areas_of_its_own():
+    held = room().fill_(1)
+    with areas._lock:  # as another thread would hold it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends it if it hangs
+            try:
+                tensor = room().fill_(2)
+                place = tensor.data_ptr()
+                del tensor
+                good = bool((held == 1).all()) and place != held.data_ptr() and room().data_ptr() == place
+                os._exit(0 if good else 1)
+            finally:
+                os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert bool((held == 1).all())
 
 
 @measures_memory
@@ -104,7 +173,7 @@ def test_results_have_memory_of_their_own(engine):
 
 @native
 @pytest.mark.parametrize("how", ["optimizer", "data", "copy_", "another tensor"])
-def test_changed_weights_are_laid_out_anew(engine, how):
+def test_changed_weights_are_laid_out_again(engine, how):
     torch.manual_seed(0)
     rnn, x = SkipGRU(3, 9, 2, engine=engine), torch.randn(4, 12, 3)
     optimizer = torch.optim.SGD(rnn.parameters(), 0.05)
@@ -113,8 +182,8 @@ def test_changed_weights_are_laid_out_anew(engine, how):
         expected = skip_by("reference", rnn, x)
         assert_results_close(results, expected)
         gradients, reference = (
-            dict(zip(names(rnn), torch.autograd.grad(each[0].sum() + each[2].sum(), list(rnn.parameters()))))
-            for each in (results, expected)
+            dict(zip(names(rnn), torch.autograd.grad(parts[0].sum() + parts[2].sum(), list(rnn.parameters()))))
+            for parts in (results, expected)
         )
         assert_gradients_close(gradients, reference)
         with torch.no_grad():
@@ -131,39 +200,80 @@ def test_changed_weights_are_laid_out_anew(engine, how):
                 rnn.weight_hh_l1 = torch.nn.Parameter(weight.flip(0))
 
 
+class Packing:
+    """The weights of one GRU, and how they are packed for a forward."""
+
+    def __init__(self):
+        self.weights = [weight.detach() for weight in SkipGRU(3, 5)._weights("")[0][:4]]
+
+    def pack(self):
+        return packing.pack((1, 1, 3, 5), self.weights, library.FORWARD)
+
+    def change(self):
+        self.weights[1][0, 0] += 1
+
+
 @native
 def test_packing_tells_whether_anything_changed(engine):
-    rnn = SkipGRU(3, 5)
-    weights = [each.detach() for each in rnn._weights("")[0][:4]]
-    packed = packing.pack((1, 1, 3, 5), weights, library.FORWARD)
-    array = (c_void_p * 4)(*(each.data_ptr() for each in weights))
-    again = (packed.struct, array, library.FORWARD, 1, packed.address, packed.known)
-    assert library.load().skiprnn_pack(*again) == 0
-    weights[1][0, 0] += 1
-    assert library.load().skiprnn_pack(*again) == 1
-    assert packing.pack((1, 1, 3, 5), weights, library.FORWARD) is packed
+    gru = Packing()
+    with gru.pack() as packed:
+        array = (c_void_p * 4)(*(weight.data_ptr() for weight in gru.weights))
+        again = (packed.shape, array, library.FORWARD, 1, packed.address, packed.known)
+        assert library.load().skiprnn_pack(*again) == 0
+        gru.change()
+        assert library.load().skiprnn_pack(*again) == 1
+        with gru.pack() as other:
+            assert other is packed
 
 
 @native
 def test_weights_that_another_thread_reads_are_laid_out_elsewhere(engine):
-    rnn = SkipGRU(3, 5)
-    weights = [each.detach() for each in rnn._weights("")[0][:4]]
+    gru = Packing()
+    with gru.pack() as used:
+        before = used.buffer.nan_to_num()  # unused elements may be NaN
+        with gru.pack() as same:
+            assert same is used
+        gru.change()
+        with gru.pack() as other:
+            assert other is not used and not torch.equal(other.buffer.nan_to_num(), before)
+            assert_equal(used.buffer.nan_to_num(), before)
+            with gru.pack() as same:
+                assert same is other
+    gru.change()
+    with gru.pack() as same:
+        assert same is other, "nobody reads it: it is used again"
 
-    def pack():
-        return packing.pack((1, 1, 3, 5), weights, library.FORWARD)
 
-    used = pack()
-    before = used.buffer.nan_to_num()  # what is not in use may hold any
-    assert pack() is used
-    weights[1][0, 0] += 1
-    other = pack()
-    assert other is not used and not torch.equal(other.buffer.nan_to_num(), before)
-    assert_equal(used.buffer.nan_to_num(), before)
-    assert pack() is other
-    place = id(other)
-    del other
-    weights[1][0, 0] += 1
-    assert id(pack()) == place, "nobody reads it: it is used again"
+@native
+def test_weights_that_are_read_no_longer_are_laid_out_in_place_whatever_refers_to_them(engine):
+    gru = Packing()
+    with pytest.raises(KeyError), gru.pack() as packed:
+        raise KeyError  # an error ends the reading too
+    gru.change()
+    with gru.pack() as again:
+        assert again is packed
+
+
+@native
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_lays_weights_out_for_itself(engine):
+    """The child has no thread that could release the parent's locks or end its reading."""
+    gru = Packing()
+    with gru.pack() as packed, packed.lock, packing._lock:
+        expected = packed.buffer.nan_to_num()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends it if it hangs
+            try:
+                with gru.pack() as first:
+                    good = first is not packed and torch.equal(first.buffer.nan_to_num(), expected)
+                gru.change()
+                with gru.pack() as again:
+                    good = good and again is first
+                os._exit(0 if good else 1)
+            finally:
+                os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @native

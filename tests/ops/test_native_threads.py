@@ -1,4 +1,4 @@
-"""The ``native`` engine with threads, its own and Python's."""
+"""The ``native`` engine with the threads that it starts, and called by several threads of Python."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_threads_that_share_products_change_no_bit(cell, engine, batch):
 
 
 def wide_model(engine, seed=0):
-    """A model, and one sequence, for whose scan it is worth to wake up threads."""
+    """A model and one sequence whose scan is long enough to be shared by threads."""
     torch.manual_seed(seed)
     return SkipGRU(300, 128, engine=engine), torch.randn(1, 80, 300)
 
@@ -86,15 +86,15 @@ def test_many_threads_of_python_may_run_it(engine, threads):
                     wrong.append(rnn)
 
     running = [threading.Thread(target=work, args=pair) for pair in list(zip(problems, expected)) * 2]
-    for each in running:
-        each.start()
-    for each in running:
-        each.join()
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
     assert not wrong
 
 
 class Outputs(torch.utils.data.Dataset):
-    """A model's outputs, computed where they are asked for, by two threads."""
+    """A model's outputs, computed by two threads in the process that asks for them."""
 
     def __init__(self, rnn, x):
         self.rnn, self.x = rnn, x
@@ -140,7 +140,7 @@ def test_a_fork_has_threads_of_its_own(engine, threads, made, tmp_path):
 @native
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_in_the_middle_of_another_threads_call(engine):
-    """Whatever lock that thread held stays locked in the child."""
+    """A lock that the other thread held stays locked in the child."""
     torch.manual_seed(0)
     rnn, x = SkipGRU(2, 110, engine=engine), torch.randn(1, 50, 2)
     with torch.no_grad():

@@ -1,44 +1,63 @@
-"""Large areas of memory, used again: a training step needs one as large as the last, and what the system gives anew is
-cleared first, and slow to come on virtual machines."""
+"""Large areas of memory that are used again: a training step needs one as large as the last step did, and new memory
+has to be cleared by the system first, which is slow on virtual machines."""
 
 import mmap
 import sys
 import threading
+import weakref
 from contextlib import suppress
 from typing import List
 
 from .library import in_forks
 
-MOST = 4  # areas that are kept, though nobody may be using them
-NORESERVE = 0x4000 if sys.platform == "linux" else 0  # what Python's mmap has no name for before 3.13
+MOST = 4  # areas that are kept for later use
+NORESERVE = 0x4000 if sys.platform == "linux" else 0  # Python's mmap has no name for it before 3.13
 FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", NORESERVE)
 
+
+class _Area:
+    """Memory that has one user at a time, the holder of the last lease."""
+
+    def __init__(self, size: int):
+        self.memory = mmap.mmap(-1, size, flags=FLAGS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):  # the kernel has no huge pages
+                self.memory.madvise(mmap.MADV_HUGEPAGE)
+
+    def lend(self) -> memoryview:
+        lease = memoryview(self.memory)
+        self._lease = weakref.ref(lease)
+        return lease
+
+    def is_free(self) -> bool:
+        return self._lease() is None
+
+
 _lock = threading.Lock()
-_areas: List[mmap.mmap] = []
-_alone = [object()]
-UNUSED = sys.getrefcount(_alone[0])  # references to what only a list has
+_areas: List[_Area] = []  # oldest first
 
 
 @in_forks
-def _start_anew() -> None:
-    """Another thread of the parent's may have held the lock."""
+def _replace_lock() -> None:
+    """Another thread of the parent may have held the lock, and the child has no such thread to release it."""
     global _lock
     _lock = threading.Lock()
 
 
-def take(size: int) -> mmap.mmap:
-    """An area of so many bytes or more, whose pages become memory only as they are written; it is in use as long as
-    someone has a reference to it, as a tensor made by ``torch.frombuffer`` does."""
+def take(size: int) -> memoryview:
+    """Lease an area of at least ``size`` bytes, whose pages become memory only when they are written.
+
+    Returns:
+        the lease. Nobody else gets the area until the lease is deleted, and ``torch.frombuffer`` keeps the lease for
+        as long as any tensor shares the storage that it makes.
+    """
     with _lock:
-        unused = [i for i in range(len(_areas)) if sys.getrefcount(_areas[i]) == UNUSED]
-        large = [i for i in unused if len(_areas[i]) >= size]
+        free = [area for area in _areas if area.is_free()]
+        large = [area for area in free if len(area.memory) >= size]
         if large:
-            return _areas[min(large, key=lambda i: len(_areas[i]))]
-        if len(_areas) >= MOST:  # the oldest goes, of those in use its entry alone
-            del _areas[min(unused, default=0)]
-        area = mmap.mmap(-1, size, flags=FLAGS)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):  # of a kernel without them
-                area.madvise(mmap.MADV_HUGEPAGE)
+            return min(large, key=lambda area: len(area.memory)).lend()
+        if len(_areas) >= MOST:  # forget the oldest, a free one if possible: a lease keeps its memory without this list
+            _areas.remove(free[0] if free else _areas[0])
+        area = _Area(size)
         _areas.append(area)
-        return area
+        return area.lend()

@@ -1,10 +1,10 @@
-/* The backward: each slot runs one sequence from its last update to its first. The equations are at the head of
- * by_update_backward.py.
+/* The backward: every slot runs one sequence from its last update to its first. The equations are at the heads of
+ * indexed/backward.py and indexed/gate.py.
  *
- * The states that a sequence held are known, so what was computed from them is computed anew, of several together (or
- * it was kept, see `keeps_all`). Only the gradients go from state to state: at each first the update that it led to,
- * then the steps skipped before that, from the last to the first, of which the values that they would have read are
- * needed.
+ * The states that a sequence held are in the records. So what was computed from them is computed again, for several
+ * states together, unless it was kept (see `keeps_all`). Only the gradients have to go from state to state. For every
+ * state, the backward passes first the update that ended it, then the skipped steps before that update, last to first.
+ * The gate's gradient at a skipped step needs the candidate that the step would have computed.
  */
 #ifndef SKIPRNN_BACKWARD_H
 #define SKIPRNN_BACKWARD_H
@@ -13,9 +13,10 @@
 
 namespace {
 
-constexpr int64_t PENDING =
-    256;                       /* rows of a sum of outer products: many, as it fetches all of the weights' gradients */
-constexpr int64_t AT_ONCE = 8; /* rows that are worth a product with the weights */
+/* The number of rows in a sum of outer products: many, because every sum fetches all of the weights' gradients. */
+constexpr int64_t PENDING = 256;
+/* The number of rows of an efficient product with the weights. */
+constexpr int64_t AT_ONCE = 8;
 
 template <int CELL>
 class Backward {
@@ -39,30 +40,30 @@ public:
         skips = memory.take_of<Place>(most);
         values = memory.take(rows * (problem.steps + 1));
         p = memory.take(most);
-        own = memory.take_of<Own>(layers);
+        layer_gradients = memory.take_of<LayerGradients>(layers);
         bias = memory.take(cell.sums * width);
         gate = memory.take(gate_size);
         product = memory.take(rows * padded(width > problem.shape.input ? width : problem.shape.input));
         if (memory.failed) return;
         float *totals = share.totals;
         for (int64_t l = 0; l < layers; l++) {
-            Own &layer = own[l];
-            const Packed at = transposed_layer(problem.shape, l, outgoing.x != nullptr);
+            LayerGradients &gradients = layer_gradients[l];
+            const PackedOffsets offsets = transposed_layer(problem.shape, l, outgoing.x != nullptr);
             const Totals total = totals_layer(problem.shape, l);
-            layer.ih = packed + at.ih;
-            layer.hh = packed + at.hh;
-            packed += at.size;
-            layer.total_bias = totals + total.bias;
-            layer.total_ih = totals + total.ih;
-            layer.total_hh = totals + total.hh;
+            gradients.ih = packed + offsets.ih;
+            gradients.hh = packed + offsets.hh;
+            packed += offsets.size;
+            gradients.total_bias = totals + total.bias;
+            gradients.total_ih = totals + total.ih;
+            gradients.total_hh = totals + total.hh;
             totals += total.size;
-            layer.dh = memory.take(rows * width);
-            layer.dc = cell.has_c ? memory.take(rows * width) : nullptr;
-            layer.input_row = l == 0 && narrow ? problem.shape.input : padded(stack.layers[l].input);
-            layer.d_sums = memory.take(room * kept_row);
-            layer.input = memory.take(room * layer.input_row);
-            layer.h = memory.take(room * width);
-            layer.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
+            gradients.dh = memory.take(rows * width);
+            gradients.dc = cell.has_c ? memory.take(rows * width) : nullptr;
+            gradients.input_row = l == 0 && narrow ? problem.shape.input : padded(stack.layers[l].input);
+            gradients.d_sums = memory.take(room * kept_row);
+            gradients.input = memory.take(room * gradients.input_row);
+            gradients.h = memory.take(room * width);
+            gradients.reset_h = CELL == SKIPRNN_GRU_RESET_BEFORE ? memory.take(room * width) : nullptr;
         }
         total_gate = totals;
     }
@@ -93,32 +94,33 @@ public:
     }
 
 private:
-    static constexpr int64_t INITIAL = -1; /* in place of a record: the state before the first update */
+    static constexpr int64_t INITIAL = -1; /* instead of a record's index: the state before the first update */
 
-    /* A sequence, and how far it has come: to the state of `record`, which stands until `end`, where the sequence ends
-     * or, if `follows`, the update of record `next` sets p to `next_p`. `states` of its window are at work; `done`: the
-     * initial one among them. */
+    /* A sequence, and the state that it has reached: that of `record`. The state is held until `end`. There the
+     * sequence ends or, if `follows`, the update of record `next` sets p to `next_p`. The slot's window contains
+     * `states` states; `done` means that the initial state is one of them. */
     struct Slot {
         int64_t row, record, next, end, states;
         bool follows, done;
         float next_p, dp, dacc;
     };
 
-    /* One state of a window. It is held from `begin` to before `end`; its update, if one `follows`, is at place
-     * `place`. */
+    /* One state of a window. It is held from step `begin` to before `end`. If an update `follows`, it is at `place`. */
     struct State {
         int64_t begin, end, place, record, next;
         bool follows;
         float p, acc, next_p;
     };
 
-    struct Own {
+    /* One layer: its packed weights, and its gradients. */
+    struct LayerGradients {
         const float *ih, *hh;
         float *total_bias, *total_ih, *total_hh;
-        float *dh, *dc; /* of the state that a sequence has come to, by slot */
+        float *dh, *dc; /* gradient of the state that the sequence has reached, by slot */
         int64_t input_row;
-        float *d_sums, *input, *h, *reset_h; /* of updates whose part of the weights' gradients is still to be added */
-        float *kept;                         /* the layer's own, while others are in its place */
+        /* Of the pending updates, whose part of the weights' gradients still has to be added. */
+        float *d_sums, *input, *h, *reset_h;
+        float *kept; /* the layer's `kept` while another array replaces it */
     };
 
     const skiprnn_problem &problem;
@@ -126,26 +128,27 @@ private:
     const skiprnn_incoming &incoming;
     const skiprnn_outgoing &outgoing;
     Share &share;
-    const int64_t rows, window, most; /* sequences, states of each, states in all */
+    const int64_t rows, window, most; /* numbers of slots, of states in a slot's window, of states in all windows */
     Stack stack;
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
     const bool learned, narrow, keeps;
-    const int64_t gate_size, size = record_size(problem); /* of a record */
+    const int64_t gate_size, size = record_size(problem); /* of one record, in floats */
     Slot *slots;
     State *states;
     Place *updates, *skips;
     float *values, *p, *product;
-    float *bias, *gate; /* pending parts of gradients: of one layer's biases; of the gate's weight and bias */
-    Own *own;
+    float *bias, *gate; /* pending parts of the gradients of one layer's biases, and of the gate's weight and bias */
+    LayerGradients *layer_gradients;
     float *total_gate;
     int64_t enough, begun = 0, placed = 0, pending = 0;
 
-    float *dh(int64_t l, int64_t slot) { return own[l].dh + slot * width; }
-    float *dc(int64_t l, int64_t slot) { return own[l].dc + slot * width; }
+    float *dh(int64_t l, int64_t slot) { return layer_gradients[l].dh + slot * width; }
+    float *dc(int64_t l, int64_t slot) { return layer_gradients[l].dc + slot * width; }
     int64_t slot_of(int64_t state) const { return state / window; }
 
-    /* One row of H units, of 0 if there is none; the sequence before may have left anything in the padding. */
+    /* Copies one row of H units, or fills it with 0 if `from` is NULL. Also clears the padding, where another sequence
+     * may have left any value. */
     void set(float *to, const float *from) {
         memset(to, 0, width * sizeof(float));
         if (from) memcpy(to, from, hidden * sizeof(float));
@@ -166,7 +169,7 @@ private:
         if (problem.last_only && incoming.output)
             add(hidden, incoming.output + row * incoming.output_batch_stride, dh(layers - 1, i));
         if (slot.record != INITIAL && record_of(slot.record).time + 1 == slot.end) {
-            // nothing was computed from the last state
+            // no step was computed from the last state
             add_output(i, slot.end - 1);
             step_back(slot);
         }
@@ -176,7 +179,7 @@ private:
     const Record &record_of(int64_t record) { return record_at(saved, size, record); }
     const float *values_of(int64_t record) { return (const float *)&record_of(record) + RECORD_HEADER; }
 
-    /* To the state before, which the update of `slot.record` followed. */
+    /* Moves the slot to the previous state, which ended with the update of `slot.record`. */
     void step_back(Slot &slot) {
         const Record &record = record_of(slot.record);
         slot.end = record.time;
@@ -186,7 +189,7 @@ private:
         slot.record = record.previous;
     }
 
-    /* The next states of a slot, as many as its window has room for. */
+    /* Loads the slot's next states, as many as its window has room for. */
     void load_states(int64_t i) {
         Slot &slot = slots[i];
         for (slot.states = 0; slot.states < window && !slot.done; slot.states++) {
@@ -215,7 +218,7 @@ private:
         }
     }
 
-    /* Whether U h of the windows' states is needed for the steps that were skipped. */
+    /* Whether the windows contain skipped steps that need U h of their states. */
     bool skips_any(int64_t active) {
         for (int64_t i = 0; i < active && learned; i++)
             for (int64_t j = 0; j < slots[i].states; j++)
@@ -223,8 +226,8 @@ private:
         return false;
     }
 
-    /* All updates of the windows, those of the first states in front: computes what they made, or takes it from the
-     * records. */
+    /* Gives every update of the windows a place, those of the windows' first states first, and computes their
+     * candidates or copies them from the records. */
     void place_updates(int64_t active) {
         placed = 0;
         for (int64_t j = 0; j < window; j++)
@@ -240,14 +243,15 @@ private:
             return;
         }
         for (int64_t l = 0; l < layers; l++) {
-            own[l].kept = stack.layers[l].kept;
-            stack.layers[l].kept = own[l].d_sums + pending * kept_row;  // where their gradients will stand
+            layer_gradients[l].kept = stack.layers[l].kept;
+            // their gradients will replace what `combine` keeps
+            stack.layers[l].kept = layer_gradients[l].d_sums + pending * kept_row;
         }
         stack.template candidates<CELL, true>(0, placed, updates);
-        for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = own[l].kept;
+        for (int64_t l = 0; l < layers; l++) stack.layers[l].kept = layer_gradients[l].kept;
     }
 
-    /* What the update at place `n` made, from its record. */
+    /* Copies the candidate of the update at place `n`, and what `combine` kept, from its record. */
     void restore(int64_t n) {
         const int64_t index = updates[n].state;
         const float *from = values_of(states[index].next);
@@ -255,14 +259,14 @@ private:
         for (int64_t l = 0; l < layers && cell.has_c; l++, from += hidden) set(stack.layers[l].new_c + n * width, from);
         for (int64_t l = 0; l < layers; l++) {
             const Layer &layer = stack.layers[l];
-            float *to = own[l].d_sums + (pending + n) * kept_row;
+            float *to = layer_gradients[l].d_sums + (pending + n) * kept_row;
             for (int block = 0; block < cell.kept; block++, from += hidden) set(to + block * width, from);
             if (layer.read) stack.mask_input(l, n, updates[n].row);
             if (layer.reset_h) multiply_values(width, to, layer.h + index * width, layer.reset_h + n * width);
         }
     }
 
-    /* The j-th state of all windows. */
+    /* Passes the gradients through the j-th state of all windows. */
     void pass_states(int64_t active, int64_t j) {
         int64_t first = -1, count = 0;
         for (int64_t i = 0; i < active; i++) {
@@ -290,7 +294,7 @@ private:
             dh(layers - 1, slot));
     }
 
-    /* v of the steps of a state. */
+    /* Computes v of the steps of a state. */
     void measure(int64_t index) {
         if (problem.gate_count == 0) return;
         const State &state = states[index];
@@ -298,21 +302,21 @@ private:
         for (int64_t t = state.begin; t < state.end + state.follows; t++) acc = *v++ = before_rounding(state.p, acc);
     }
 
-    /* The gradient of an update that comes from outside. */
+    /* The gradient of an update that the caller gave. */
     float direct(int64_t row, int64_t t) { return incoming.updates ? incoming.updates[row * problem.steps + t] : 0; }
 
     float v_at(int64_t index, int64_t t) {
         return values[slot_of(index) * (problem.steps + 1) + t - states[index].begin];
     }
 
-    /* 1 where min(p, 1 - acc) was p. */
+    /* 1 if min(p, 1 - acc) was p, otherwise 0. */
     float free_at(int64_t index, int64_t t) {
         const State &state = states[index];
         const float acc = t > state.begin ? v_at(index, t - 1) : state.acc;
         return state.p <= 1 - acc ? 1.0f : 0.0f;
     }
 
-    /* sum <dS, S~ - S> of the candidate at place `n`, over layers. */
+    /* <dS, S~ - S> of the candidate at place `n`, summed over the layers. */
     float gain(int64_t n, int64_t index) {
         const int64_t slot = slot_of(index);
         float sum = 0;
@@ -324,7 +328,7 @@ private:
         return sum;
     }
 
-    /* The gate's part of an update. */
+    /* Passes the gradients through the gate at the update at place `n`. */
     void pass_gate(int64_t n) {
         const int64_t index = updates[n].state, i = slot_of(index), t = updates[n].time;
         const State &state = states[index];
@@ -344,52 +348,53 @@ private:
         }
     }
 
-    /* One layer's part of `count` updates, from place `first` on, each of another sequence. */
+    /* Passes the gradients through one layer at `count` updates from place `first` on, which belong to different
+     * sequences. */
     void pass_layer(int64_t l, int64_t first, int64_t count) {
         const Layer &layer = stack.layers[l];
-        Own &mine = own[l];
+        LayerGradients &gradients = layer_gradients[l];
         const Place *const at = updates + first;
         const int64_t depth = cell.gates * width, input = layer.input;
-        float *const kept = mine.d_sums + (pending + first) * kept_row;
+        float *const kept = gradients.d_sums + (pending + first) * kept_row;
         for (int64_t n = 0; n < count; n++) {
             const int64_t index = at[n].state, i = slot_of(index), to = pending + first + n;
             const float *read = l > 0 ? stack.read_by(l) + (first + n) * width : stack.x_at(at[n].row, at[n].time);
-            memcpy(mine.h + to * width, layer.h + index * width, width * sizeof(float));
-            memcpy(mine.input + to * mine.input_row, read, input * sizeof(float));
+            memcpy(gradients.h + to * width, layer.h + index * width, width * sizeof(float));
+            memcpy(gradients.input + to * gradients.input_row, read, input * sizeof(float));
             if (layer.reset_h)
-                memcpy(mine.reset_h + to * width, layer.reset_h + (first + n) * width, width * sizeof(float));
+                memcpy(gradients.reset_h + to * width, layer.reset_h + (first + n) * width, width * sizeof(float));
             differentiate<CELL>(width, kept + n * kept_row, layer.h + index * width,
                                 cell.has_c ? layer.c + index * width : nullptr, dh(l, i),
                                 cell.has_c ? dc(l, i) : nullptr);
         }
         if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
-            multiply(stack.team, kept + 2 * width, kept_row, mine.hh + 2 * width * STRIP, depth * STRIP, nullptr, 0,
-                     product, width, count, strips, width);
+            multiply(stack.team, kept + 2 * width, kept_row, gradients.hh + 2 * width * STRIP, depth * STRIP, nullptr,
+                     0, product, width, count, strips, width);
             for (int64_t n = 0; n < count; n++)
                 differentiate_reset(width, kept + n * kept_row, product + n * width, layer.h + at[n].state * width,
                                     dh(l, slot_of(at[n].state)));
         }
         for (int64_t n = 0; n < count; n++)
             memcpy(product + n * width, dh(l, slot_of(at[n].state)), width * sizeof(float));
-        multiply(stack.team, kept + cell.hh_at * width, kept_row, mine.hh, depth * STRIP, product, width, product,
+        multiply(stack.team, kept + cell.hh_at * width, kept_row, gradients.hh, depth * STRIP, product, width, product,
                  width, count, strips, cell.hh_first * width, stack.turn());
         for (int64_t n = 0; n < count; n++)
             memcpy(dh(l, slot_of(at[n].state)), product + n * width, width * sizeof(float));
         if (l > 0) {
-            multiply(stack.team, kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, width, count, strips,
+            multiply(stack.team, kept, kept_row, gradients.ih, depth * STRIP, nullptr, 0, product, width, count, strips,
                      depth);
             for (int64_t n = 0; n < count; n++) pass_down(l, first + n, product + n * width);
         } else if (outgoing.x) {
             const int64_t size = padded(input);
-            multiply(stack.team, kept, kept_row, mine.ih, depth * STRIP, nullptr, 0, product, size, count, size / STRIP,
-                     depth);
+            multiply(stack.team, kept, kept_row, gradients.ih, depth * STRIP, nullptr, 0, product, size, count,
+                     size / STRIP, depth);
             for (int64_t n = 0; n < count; n++)
                 memcpy(outgoing.x + (at[n].row * problem.steps + at[n].time) * input, product + n * size,
                        input * sizeof(float));
         }
     }
 
-    /* The gradient `d` of what layer `l` read at place `n` to the layer below. */
+    /* Passes the gradient `d` of layer `l`'s input at place `n` to the layer below. */
     void pass_down(int64_t l, int64_t n, float *d) {
         if (problem.dropout_mask) {
             const int64_t row = updates[n].row;
@@ -403,7 +408,8 @@ private:
         add(width, d, dh(l - 1, slot_of(updates[n].state)));
     }
 
-    /* The steps skipped while the states were held; only `dp` and `dacc` change, and `dh` by the outputs' gradients. */
+    /* Passes the gradients through the steps that were skipped while the j-th states were held. This changes only `dp`
+     * and `dacc`, and adds the outputs' gradients to `dh`. */
     void pass_skipped(int64_t active, int64_t j) {
         if (problem.gate_count == 0 && (problem.last_only || !incoming.output)) return;
         int64_t count = 0;
@@ -421,7 +427,7 @@ private:
     }
 
     void pass_places(int64_t count) {
-        if (learned) {  // behind the places of the updates
+        if (learned) {  // in the places behind those of the updates
             stack.template candidates<CELL, false>(most, count, skips);
             stack.probabilities(most, count, p);
         }
@@ -441,32 +447,33 @@ private:
         }
     }
 
-    /* Adds what is pending to the weights' gradients. */
+    /* Adds the pending parts to the weights' gradients. */
     void flush() {
         const int64_t depth = cell.gates * width, first = cell.hh_first * width;
         for (int64_t l = 0; l < layers && pending > 0; l++) {
-            Own &mine = own[l];
+            LayerGradients &gradients = layer_gradients[l];
             memset(bias, 0, cell.sums * width * sizeof(float));
-            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, mine.d_sums + n * kept_row, bias);
-            add(cell.sums * width, bias, mine.total_bias);
-            const float *d_recurrent = mine.d_sums + cell.hh_at * width;
-            add_outer(stack.team, d_recurrent, kept_row, mine.h, width, mine.total_hh, width, first, strips, pending);
+            for (int64_t n = 0; n < pending; n++) add(cell.sums * width, gradients.d_sums + n * kept_row, bias);
+            add(cell.sums * width, bias, gradients.total_bias);
+            const float *d_recurrent = gradients.d_sums + cell.hh_at * width;
+            add_outer(stack.team, d_recurrent, kept_row, gradients.h, width, gradients.total_hh, width, first, strips,
+                      pending);
             if (CELL == SKIPRNN_GRU_RESET_BEFORE)
-                add_outer(stack.team, d_recurrent + first, kept_row, mine.reset_h, width, mine.total_hh + first * width,
-                          width, depth - first, strips, pending);
+                add_outer(stack.team, d_recurrent + first, kept_row, gradients.reset_h, width,
+                          gradients.total_hh + first * width, width, depth - first, strips, pending);
             if (l == 0 && narrow)
-                add_outer(stack.team, mine.input, mine.input_row, mine.d_sums, kept_row, mine.total_ih, depth,
-                          mine.input_row, cell.gates * strips, pending);
+                add_outer(stack.team, gradients.input, gradients.input_row, gradients.d_sums, kept_row,
+                          gradients.total_ih, depth, gradients.input_row, cell.gates * strips, pending);
             else
-                add_outer(stack.team, mine.d_sums, kept_row, mine.input, mine.input_row, mine.total_ih, mine.input_row,
-                          depth, mine.input_row / STRIP, pending);
+                add_outer(stack.team, gradients.d_sums, kept_row, gradients.input, gradients.input_row,
+                          gradients.total_ih, gradients.input_row, depth, gradients.input_row / STRIP, pending);
         }
         add(gate_size, gate, total_gate);
         memset(gate, 0, gate_size * sizeof(float));
         pending = 0;
     }
 
-    /* The sequence's initial state has been passed. */
+    /* Writes the gradients of the sequence's initial state. */
     void finish(int64_t i) {
         const Slot &slot = slots[i];
         for (int64_t l = 0; l < layers; l++) {

@@ -1,6 +1,7 @@
-/* The cells' pointwise parts, for one row of H units, padded: the mathematics of cells.py.
+/* The elementwise parts of the cells, for one row of H units and its padding: the mathematics of cells.py.
  *
- * Sums of padding are 0 times what the row holds: NaN, where that is not finite. So they are taken as 0. */
+ * The weights of padding are zero, but zero times a value that is not finite is NaN. So the sums of padding are
+ * replaced by 0. */
 #ifndef SKIPRNN_CELLS_H
 #define SKIPRNN_CELLS_H
 
@@ -9,8 +10,9 @@
 
 namespace {
 
-/* `sums`: the cell's blocks, W x + b and, if `u` is NULL, U h in them; else u is U h, in the recurrent blocks. With
- * KEEP the blocks become what `differentiate` needs. May work in place (new_h = h, new_c = c). */
+/* Computes the new state. `sums` are the cell's blocks with W x + b. `u` is U h of the first hh_first gates, or NULL if
+ * the blocks contain it already. With KEEP, what `differentiate` needs replaces the blocks. new_h may be equal to h,
+ * and new_c to c. */
 template <int CELL, bool KEEP>
 void combine(int64_t hidden, float *sums, const float *u, const float *h, const float *c, float *new_h, float *new_c) {
     const int64_t width = padded(hidden);
@@ -42,7 +44,7 @@ void combine(int64_t hidden, float *sums, const float *u, const float *h, const 
             keep(1, at, r);
             keep(2, at, z);
             keep(3, at, recurrent);
-        } else if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {  // r and z are there already, by `reset`
+        } else if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {  // `reset` has computed r and z
             const V z = load(sums + width + at), n = tanh(sum(2, at));
             store(new_h + at, multiply_add(z, load(h + at) - n, n));
             keep(2, at, n);
@@ -54,7 +56,7 @@ void combine(int64_t hidden, float *sums, const float *u, const float *h, const 
     }
 }
 
-/* Of a GRU that resets before the product: r and z in their blocks' place, and r h. */
+/* For a GRU that resets before the product: replaces the sums of r and z by r and z, and computes r h. */
 inline void reset(int64_t hidden, float *sums, const float *u, const float *h, float *reset_h) {
     const int64_t width = padded(hidden);
     for (int64_t at = 0; at < width; at += LANES) {
@@ -70,8 +72,9 @@ inline void reset(int64_t hidden, float *sums, const float *u, const float *h, f
     }
 }
 
-/* Gradients of the sums, in place of `kept`, from those of the new state; `dh`, `dc` become those of the old state, but
- * for what comes through U h (and, of a GRU that resets before the product, through r: see `differentiate_reset`). */
+/* Computes the gradients of the sums, which replace `kept`, from those of the new state, `dh` and `dc`. These become
+ * the gradients of the old state, without the part that comes through U h (and through r, for a GRU that resets before
+ * the product: see `differentiate_reset`). */
 template <int CELL>
 void differentiate(int64_t width, float *kept, const float *h, const float *c, float *dh, float *dc) {
     const V one = fill(1);
@@ -108,7 +111,8 @@ void differentiate(int64_t width, float *kept, const float *h, const float *c, f
     }
 }
 
-/* `d_reset`: the gradient of r h. Block 0, r until then, becomes its sum's gradient; dh gets its part. */
+/* For a GRU that resets before the product: `d_reset` is the gradient of r h. The gradient of r's sum replaces r in
+ * block 0, and the part of h is added to `dh`. */
 inline void differentiate_reset(int64_t width, float *kept, const float *d_reset, const float *h, float *dh) {
     for (int64_t at = 0; at < width; at += LANES) {
         const V r = load(kept + at), d = load(d_reset + at);
@@ -117,7 +121,7 @@ inline void differentiate_reset(int64_t width, float *kept, const float *d_reset
     }
 }
 
-/* sum a (b - c) */
+/* The sum of a (b - c). */
 inline float dot_difference(int64_t width, const float *a, const float *b, const float *c) {
     V sum = fill(0);
     for (int64_t at = 0; at < width; at += LANES) sum = multiply_add(load(a + at), load(b + at) - load(c + at), sum);
@@ -139,7 +143,7 @@ inline void multiply_values(int64_t width, const float *x, const float *y, float
     for (int64_t at = 0; at < width; at += LANES) store(z + at, load(x + at) * load(y + at));
 }
 
-/* y += x, of any number of values */
+/* y += x, for any number of values */
 inline void add(int64_t size, const float *x, float *y) {
     for (int64_t i = 0; i < size; i++) y[i] += x[i];
 }

@@ -1,5 +1,4 @@
-/* The C interface: chooses the kernels, packs weights, shares the work out among threads and adds their gradients up.
- */
+/* The C interface: chooses the kernels, packs weights, divides the work between threads and adds up their gradients. */
 #include "skiprnn.h"
 
 #include <algorithm>
@@ -24,7 +23,7 @@ const Level *skiprnn_level_avx512();
 
 namespace {
 
-/* Those that this machine can run, best first. */
+/* The instruction sets that this machine supports, best first. */
 std::vector<const Level *> find_levels() {
     std::vector<const Level *> levels;
 #ifdef SKIPRNN_X86_LEVELS
@@ -39,7 +38,7 @@ std::vector<const Level *> find_levels() {
 }
 
 const std::vector<const Level *> &levels() {
-    // Never destroyed: a scan may still run while the process ends.
+    // This is never destroyed, because a scan may still run while the process ends.
     static const auto *const found = new std::vector<const Level *>(find_levels());
     return *found;
 }
@@ -51,12 +50,16 @@ const Level &level() {
     return now ? *now : *levels().front();
 }
 
-constexpr double WORTH_A_THREAD = 4e6;       /* multiply-adds, some 100 microseconds: it may have to wake up */
-constexpr int64_t WORTH_MOVING = 256 * 1024; /* floats, some 30 microseconds */
-constexpr int64_t CACHED = 160 * 1024;       /* floats of weights that stay in a core's own cache */
-constexpr int64_t FAR = 512 * 1024;          /* of which it holds a part at best */
-constexpr int64_t SLOTS = 8,
-                  SLOTS_OF_LARGE = 32; /* sequences at a time: more, where weights must come from further away */
+/* A thread needs at least this many multiply-adds (about 100 microseconds), because it may have to be woken up. */
+constexpr double WORTH_A_THREAD = 4e6;
+/* A thread that copies needs at least this many floats (about 30 microseconds). */
+constexpr int64_t WORTH_MOVING = 256 * 1024;
+/* Up to this number of weights, they stay in the cache of a core. */
+constexpr int64_t FITS_CACHE = 160 * 1024;
+/* Above this number of weights, the cache of a core holds a part of them at best. */
+constexpr int64_t EXCEEDS_CACHE = 512 * 1024;
+/* Sequences at a time in a thread: more if the weights do not stay in its cache. */
+constexpr int64_t SLOTS = 8, SLOTS_OF_LARGE = 32;
 
 int64_t multiply_adds(const skiprnn_shape &shape) {
     int64_t sum = 0;
@@ -65,21 +68,21 @@ int64_t multiply_adds(const skiprnn_shape &shape) {
     return sum;
 }
 
-/* Calls `work` with 0..count-1, each once, in so many threads at most. */
+/* Calls work(i) once for every i = 0..count-1, in at most `count` threads. */
 template <class Work>
 void in_threads(int64_t count, const Work &work) {
-    Pool::own().run(count, [](const void *of, int64_t i) noexcept { (*(const Work *)of)(i); }, &work);
+    Pool::instance().run(count, [](const void *context, int64_t i) noexcept { (*(const Work *)context)(i); }, &work);
 }
 
-/* The same with the portions of something of that many floats that is to be moved. */
+/* Divides the copying of `size` floats between at most `threads` threads, and calls `work` with every portion. */
 template <class Work>
 void in_portions(int64_t threads, int64_t size, const Work &work) {
     const int64_t parts = std::max<int64_t>(1, std::min(threads, size / WORTH_MOVING));
     in_threads(parts, [&](int64_t i) { work(Portion{i, parts}); });
 }
 
-/* How a problem is shared out: its sequences to `threads`, or each product to a `team`. `slots`: sequences at a time.
- */
+/* How the work on a problem is divided: either its sequences between `threads` threads, or every product between the
+ * threads of a `team`. A thread works on `slots` sequences at a time. */
 struct Split {
     int64_t threads, slots;
     Team team;
@@ -89,15 +92,15 @@ Split split(const skiprnn_problem &problem, double products) {
     const int64_t weights = multiply_adds(problem.shape);
     const double work = products * weights / WORTH_A_THREAD;
     const int64_t threads = std::max<int64_t>(1, std::min(problem.threads, (int64_t)work));
-    // In a team each thread fetches its part of the weights alone, but has to wait for others at each product
-    const bool in_team = problem.batch == 1 || (weights > FAR && problem.batch <= 2 * threads);
-    Split of;
-    of.threads = in_team ? 1 : std::max<int64_t>(1, std::min(threads, problem.batch));
-    of.team = {in_team ? threads : 1,
-               [](int64_t parts, Part part, const void *of) { Pool::own().run(parts, part, of); }};
-    of.slots = weights > CACHED ? SLOTS_OF_LARGE : SLOTS;
-    of.slots = std::max<int64_t>(1, std::min(of.slots, (problem.batch + of.threads - 1) / of.threads));
-    return of;
+    // In a team, a thread fetches only its part of the weights, but has to wait for the others at every product.
+    const bool in_team = problem.batch == 1 || (weights > EXCEEDS_CACHE && problem.batch <= 2 * threads);
+    Split plan;
+    plan.threads = in_team ? 1 : std::max<int64_t>(1, std::min(threads, problem.batch));
+    plan.team = {in_team ? threads : 1,
+                 [](int64_t parts, Part part, const void *context) { Pool::instance().run(parts, part, context); }};
+    plan.slots = weights > FITS_CACHE ? SLOTS_OF_LARGE : SLOTS;
+    plan.slots = std::max<int64_t>(1, std::min(plan.slots, (problem.batch + plan.threads - 1) / plan.threads));
+    return plan;
 }
 
 double all_steps(const skiprnn_problem &problem) {
@@ -123,14 +126,14 @@ int64_t totals_size(const skiprnn_problem &problem) {
     return totals_of_layers(problem.shape) + padded(problem.shape.hidden) * problem.gate_count + STRIP;
 }
 
-/* What a sequence costs in the backward, in products with the weights: some 3 for an update, and a part of one for
- * every step, as skipped ones are looked at too. */
+/* The cost of a sequence in the backward, counted in products with the weights: about 3 for an update, and a fraction
+ * of one for every step, because skipped steps are computed too. */
 double backward_cost(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t row) {
     return 3.0 * saved.chains[2 * row + 1] + 0.25 * (end_of(problem, row) - begin_of(problem, row));
 }
 
-/* Sequences to threads so that the busiest has the least to do: each, from the costliest on, to the one with the least
- * so far. */
+/* Assigns sequences to threads so that the threads have about the same work: every sequence, starting with the most
+ * expensive, goes to the thread that has the least work so far. */
 std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t threads) {
     std::vector<double> costs(problem.batch), load(threads, 0);
     for (int64_t row = 0; row < problem.batch; row++) costs[row] = backward_cost(problem, saved, row);
@@ -144,19 +147,20 @@ std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const s
 }
 
 int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved) {
-    const Split of = split(problem, all_steps(problem));
+    const Split plan = split(problem, all_steps(problem));
     std::vector<double> lengths(problem.batch);
     for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
     const std::vector<int64_t> order = by_falling(lengths);
-    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, of.team};
+    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, plan.team};
     if (saved && saved->projected) {
-        const int64_t all = problem.batch * problem.steps, parts = of.threads * of.team.threads;  // one of them is 1
+        const int64_t all = problem.batch * problem.steps,
+                      parts = plan.threads * plan.team.threads;  // one of the factors is 1
         in_threads(parts, [&](int64_t i) {
-            const Portion mine = {i, parts};
-            level().project(&problem, saved->projected, mine.begin(all), mine.end(all));
+            const Portion portion = {i, parts};
+            level().project(&problem, saved->projected, portion.begin(all), portion.end(all));
         });
     }
-    in_threads(of.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, of.slots); });
+    in_threads(plan.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, plan.slots); });
     if (saved) saved->used = std::min(shared.records, saved->capacity);
     return shared.failed;
 }
@@ -166,28 +170,29 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     const skiprnn_shape &shape = problem.shape;
     double cost = 0;
     for (int64_t row = 0; row < problem.batch; row++) cost += backward_cost(problem, saved, row);
-    const Split of = split(problem, cost);
-    const std::vector<std::vector<int64_t>> rows = assign(problem, saved, of.threads);
+    const Split plan = split(problem, cost);
+    const std::vector<std::vector<int64_t>> rows = assign(problem, saved, plan.threads);
     const int64_t size = totals_size(problem);
-    const std::unique_ptr<float[]> totals(new float[size * of.threads]);
-    in_portions(problem.threads, size * of.threads, [&](Portion mine) {
-        const int64_t all = size * of.threads;
-        std::fill(totals.get() + mine.begin(all), totals.get() + mine.end(all), 0.0f);
+    const std::unique_ptr<float[]> totals(new float[size * plan.threads]);
+    in_portions(problem.threads, size * plan.threads, [&](Portion portion) {
+        const int64_t all = size * plan.threads;
+        std::fill(totals.get() + portion.begin(all), totals.get() + portion.end(all), 0.0f);
     });
-    std::vector<Share> shares(of.threads);
-    for (int64_t i = 0; i < of.threads; i++)
-        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.get() + i * size, SKIPRNN_OK, of.team};
+    std::vector<Share> shares(plan.threads);
+    for (int64_t i = 0; i < plan.threads; i++)
+        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.get() + i * size, SKIPRNN_OK, plan.team};
     if (outgoing.dropout_mask)
         std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden,
                   0.0f);
-    in_threads(of.threads, [&](int64_t i) {
-        level().backward(&problem, packed, &saved, &incoming, &outgoing, &shares[i], of.slots);
+    in_threads(plan.threads, [&](int64_t i) {
+        level().backward(&problem, packed, &saved, &incoming, &outgoing, &shares[i], plan.slots);
     });
     for (const Share &share : shares)
         if (share.failed) return share.failed;
-    for (int64_t i = 1; i < of.threads; i++)
+    for (int64_t i = 1; i < plan.threads; i++)
         for (int64_t k = 0; k < size; k++) totals[k] += totals[i * size + k];
-    in_portions(problem.threads, size, [&](Portion mine) { give_layers(mine, shape, totals.get(), outgoing.weights); });
+    in_portions(problem.threads, size,
+                [&](Portion portion) { unpack_layers(portion, shape, totals.get(), outgoing.weights); });
     const float *from = totals.get() + totals_of_layers(shape);
     for (int64_t g = 0; g < problem.gate_count; g++, from += padded(shape.hidden))
         std::memcpy(outgoing.gate_weight + g * shape.hidden, from, shape.hidden * sizeof(float));
@@ -204,7 +209,7 @@ SKIPRNN_API int64_t skiprnn_abi(void) { return SKIPRNN_ABI; }
 SKIPRNN_API const char *skiprnn_levels(void) {
     static const std::string names = [] {
         std::string joined;
-        for (const Level *each : levels()) joined += (joined.empty() ? "" : ",") + std::string(each->name);
+        for (const Level *candidate : levels()) joined += (joined.empty() ? "" : ",") + std::string(candidate->name);
         return joined;
     }();
     return names.c_str();
@@ -213,9 +218,9 @@ SKIPRNN_API const char *skiprnn_levels(void) {
 SKIPRNN_API const char *skiprnn_level(void) { return level().name; }
 
 SKIPRNN_API int skiprnn_set_level(const char *name) {
-    for (const Level *each : levels())
-        if (std::strcmp(each->name, name) == 0) {
-            chosen.store(each);
+    for (const Level *candidate : levels())
+        if (std::strcmp(candidate->name, name) == 0) {
+            chosen.store(candidate);
             return 1;
         }
     return 0;
@@ -223,7 +228,7 @@ SKIPRNN_API int skiprnn_set_level(const char *name) {
 
 SKIPRNN_API int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose) {
     int64_t size = layers_size(*shape, purpose);
-    each_weight(*shape, purpose, [&](int64_t, int64_t count) { size += count; });
+    for_each_weight(*shape, purpose, [&](int64_t, int64_t count) { size += count; });
     return size;
 }
 
@@ -231,11 +236,11 @@ SKIPRNN_API int skiprnn_pack(const skiprnn_shape *shape, const float *const *wei
                              float *packed, uint64_t *known) {
     const int64_t size = layers_size(*shape, purpose);
     std::atomic<bool> changed{false};
-    in_portions(threads, size, [&](Portion mine) {
-        if (update_copy(mine, *shape, purpose, weights, packed + size, *known != 0)) changed = true;
+    in_portions(threads, size, [&](Portion portion) {
+        if (update_copy(portion, *shape, purpose, weights, packed + size, *known != 0)) changed = true;
     });
     if (!changed) return 0;
-    in_portions(threads, size, [&](Portion mine) { pack_layers(mine, *shape, purpose, weights, packed); });
+    in_portions(threads, size, [&](Portion portion) { pack_layers(portion, *shape, purpose, weights, packed); });
     *known = 1;
     return 1;
 }
@@ -259,7 +264,7 @@ SKIPRNN_API int64_t skiprnn_projected_size(const skiprnn_problem *problem) {
 SKIPRNN_API int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved) {
     try {
         return run_forward(*problem, *result, saved);
-    } catch (const std::exception &) {  // std::length_error too
+    } catch (const std::exception &) {  // std::bad_alloc, or std::length_error
         return SKIPRNN_NO_MEMORY;
     }
 }
@@ -268,7 +273,7 @@ SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *pa
                                  const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing) {
     try {
         return run_backward(*problem, packed, *saved, *incoming, *outgoing);
-    } catch (const std::exception &) {  // std::length_error too
+    } catch (const std::exception &) {  // std::bad_alloc, or std::length_error
         return SKIPRNN_NO_MEMORY;
     }
 }

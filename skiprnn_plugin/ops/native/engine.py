@@ -1,6 +1,6 @@
 """The engine as :mod:`skiprnn_plugin.ops.autograd` wants one: tensors to pointers and back."""
 
-from ctypes import Array, addressof, c_int64, c_void_p
+from ctypes import CDLL, Array, addressof, c_int64, c_void_p
 from functools import lru_cache
 from typing import Callable, List, Optional, Sequence, Tuple
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from ..types import Operands, Options, Results
 from . import areas, library
 from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
-from .packing import Packed, pack
+from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
-NEAR = 1 << 26  # bytes of records that keep what a backward would else compute anew
-SMALL = 1 << 25  # bytes that malloc keeps at hand
+KEEP_LIMIT = 1 << 26  # bytes; records that fit also keep what a backward would otherwise compute again
+SMALL = 1 << 25  # bytes; malloc keeps blocks up to this size for later use
 
 
 def forward(
@@ -22,7 +22,7 @@ def forward(
 ) -> Tuple[Results, List[Optional[Tensor]]]:
     """The results; and if the backward's needs are to be kept: the updates' records, the chains that they make [B, 2],
     and W x + b of every step (None for inputs that are not wide)."""
-    lib, (problem, operands, *_alive) = library.load(), _describe(operands, weights, options)
+    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
     x, h, c = operands.x, operands.h, operands.c
     batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = Results(
@@ -35,7 +35,7 @@ def forward(
     )
     result = Result(*_addresses(results))
     if not keep:
-        _check(lib.skiprnn_forward(problem, result, None))
+        _run_forward(lib, problem, result, None, shape, weights)
         return results, []
     capacity, size = lib.skiprnn_records(problem), lib.skiprnn_record_size(problem)
     records = _reserve(x, capacity * size)
@@ -44,8 +44,16 @@ def forward(
     projected = x.new_empty(width) if width > 0 else None
     to_records, *addresses = _addresses([records, chains, projected])
     saved = Saved(to_records, capacity, 0, *addresses)
-    _check(lib.skiprnn_forward(problem, result, saved))
+    _run_forward(lib, problem, result, saved, shape, weights)
     return results, [records[: saved.used * size], chains, projected]
+
+
+def _run_forward(
+    lib: CDLL, problem: Problem, result: Result, saved: Optional[Saved], shape: Tuple[int, ...], weights: List[Tensor]
+) -> None:
+    with pack(shape, weights, FORWARD) as packed:
+        problem.packed = packed.address
+        _check(lib.skiprnn_forward(problem, result, saved))
 
 
 def backward(
@@ -58,8 +66,7 @@ def backward(
     need_dx: bool,
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results, of which None means 0."""
-    lib, (problem, operands, weights, packed) = library.load(), _describe(operands, weights, options)
-    transposed = pack(packed.shape, weights, BACKWARD_TO_X if need_dx else BACKWARD)
+    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
     saved = _contiguous(saved)
     to_records, to_chains, to_projected = _addresses(saved)
     used = saved[0].numel() // lib.skiprnn_record_size(problem)
@@ -80,21 +87,24 @@ def backward(
     array = (c_void_p * len(d_weights))(*_addresses(d_weights))
     pointers = {name: tensor.data_ptr() for name, tensor in zip(Operands._fields, d_operands) if tensor is not None}
     outgoing = Outgoing(weights=addressof(array), **pointers)
-    _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
+    purpose = BACKWARD_TO_X if need_dx else BACKWARD
+    with pack(shape, weights, FORWARD) as packed, pack(shape, weights, purpose) as transposed:
+        problem.packed = packed.address
+        _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
     return d_operands, d_weights
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
-    """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that the data decides."""
+    """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that depends on the data."""
     x = operands.x
     return [x.new_empty(new_size()), x.new_empty((x.shape[0], 2), dtype=torch.int64), x.new_empty(new_size())]
 
 
 def _describe(
     operands: Operands, weights: Sequence[Tensor], options: Options
-) -> Tuple[Problem, Operands, List[Tensor], Packed]:
-    """The problem for the library, and what must live as long as it does: the operands in the form that the library
-    reads, the weights, contiguous, and the weights packed for a forward."""
+) -> Tuple[Problem, Tuple[int, ...], Operands, List[Tensor]]:
+    """The problem for the library, yet without packed weights, and its shape; the operands in the form that the library
+    reads, which must live as long as the problem does; and the weights, contiguous."""
     x, *others = operands
     layers, threads = _indices(tuple(options.gate_layers)), torch.get_num_threads()
     batch, steps, inputs = x.shape
@@ -104,29 +114,29 @@ def _describe(
         batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
     weights, others = _contiguous(weights), _contiguous(others)
-    packed = pack((CELLS[options.cell], count, inputs, hidden), weights, FORWARD)
+    shape = (CELLS[options.cell], count, inputs, hidden)
     problem = Problem(
-        packed.struct,
+        shape,
         batch,
         steps,
         options.last_only,
         threads,
-        NEAR // 4,
+        KEEP_LIMIT // 4,
         x.data_ptr(),
         batch_stride,
         step_stride,
-        packed.address,
+        None,
         *_addresses(others),
         len(layers),
         addressof(layers),
         options.threshold,
     )
-    return problem, Operands(x, *others), weights, packed
+    return problem, shape, Operands(x, *others), weights
 
 
 @lru_cache
 def _indices(layers: Tuple[int, ...]) -> Array:
-    """As the library reads them; never written to."""
+    """The layers as an array that the library reads; nobody may change it, because it is cached."""
     return (c_int64 * len(layers))(*layers)
 
 
@@ -152,7 +162,7 @@ def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
 
 
 def _reserve(x: Tensor, count: int) -> Tensor:
-    """Room for so many floats, like ``x``, whose pages become memory only as they are written."""
+    """A tensor like ``x`` of ``count`` floats, whose pages become memory only when they are written."""
     size = 4 * count
     if size <= SMALL:
         return x.new_empty(count)

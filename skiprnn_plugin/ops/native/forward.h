@@ -1,4 +1,5 @@
-/* The forward: each slot runs one sequence from update to update; one that ends makes way for the next of the queue. */
+/* The forward: every slot runs one sequence from update to update. When a sequence ends, its slot takes the next one
+ * from the queue. */
 #ifndef SKIPRNN_FORWARD_H
 #define SKIPRNN_FORWARD_H
 
@@ -63,7 +64,8 @@ private:
     float *p;
     int64_t free_records = 0, free_end = 0;
 
-    /* Puts the next sequence that updates at all into the slot; those before it are done. False: there is none. */
+    /* Puts the next sequence that has an update into the slot, and finishes those before it, which have none. Returns
+     * false if there is no such sequence. */
     bool admit(int64_t i) {
         while (true) {
             const int64_t taken = __atomic_fetch_add(&shared.next, 1, __ATOMIC_RELAXED);
@@ -96,7 +98,8 @@ private:
         }
     }
 
-    /* The slot has made its update: record it, find the next. False: that was the last, and the sequence is done. */
+    /* Records the update that the slot has computed and finds the next one. If there is none, finishes the sequence and
+     * returns false. */
     bool advance(int64_t i) {
         Slot &slot = slots[i];
         const int64_t made = slot.time;
@@ -110,7 +113,7 @@ private:
         return false;
     }
 
-    /* The output of the steps from `from` on to the next update. */
+    /* Writes the output of the steps from `from` to before the next update, all of which hold the present state. */
     void hold(int64_t i, int64_t from) {
         const float *h = stack.layers[layers - 1].h + i * width;
         float *output = result.output + (slots[i].row * problem.steps + from) * hidden;

@@ -1,6 +1,6 @@
-/* The kernels of one instruction set, SKIPRNN_LEVEL, which the compiler's flags choose. No header of the C++ library
- * may come in here: its inline functions would be compiled for this instruction set, and the linker might take them for
- * all. */
+/* The kernels of one instruction set, which is named SKIPRNN_LEVEL; the compiler's flags select it. This file must not
+ * include any header of the C++ library: the header's inline functions would be compiled for this instruction set, and
+ * the linker might use them everywhere. */
 #include "backward.h"
 #include "forward.h"
 
@@ -24,14 +24,14 @@ void with_cell(int64_t cell, Function function) {
 void project(const skiprnn_problem *problem, float *projected, int64_t first, int64_t last) {
     const CellLayout &cell = CELLS[problem->shape.cell];
     const int64_t size = cell.gates * padded(problem->shape.hidden), most = 64;
-    const Packed at = packed_layer(problem->shape, 0);
+    const PackedOffsets offsets = packed_layer(problem->shape, 0);
     while (first < last) {
         const int64_t row = first / problem->steps, t = first % problem->steps;
         int64_t count = problem->steps - t < last - first ? problem->steps - t : last - first;
         count = count < most ? count : most;
         multiply({1, nullptr}, problem->x + row * problem->x_batch_stride + t * problem->x_step_stride,
-                 problem->x_step_stride, problem->packed + at.ih, problem->shape.input * STRIP,
-                 problem->packed + at.bias, 0, projected + first * size, size, count, size / STRIP,
+                 problem->x_step_stride, problem->packed + offsets.ih, problem->shape.input * STRIP,
+                 problem->packed + offsets.bias, 0, projected + first * size, size, count, size / STRIP,
                  problem->shape.input);
         first += count;
     }

@@ -1,5 +1,5 @@
-/* Where things lie: the cells' gates, packed weights, records. H is padded to strips of 16; what pads is 0 and stays 0.
- */
+/* The layout in memory of the cells' gates, the packed weights and the records. H is padded to strips of 16; padding is
+ * zero and stays zero. */
 #ifndef SKIPRNN_LAYOUT_H
 #define SKIPRNN_LAYOUT_H
 
@@ -12,64 +12,66 @@ constexpr int64_t STRIP = 16;
 inline int64_t strips_of(int64_t size) { return (size + STRIP - 1) / STRIP; }
 inline int64_t padded(int64_t size) { return strips_of(size) * STRIP; }
 
-/* Inputs so wide are projected by large products: of all steps at once where there is a backward, else of the used
- * ones. */
+/* Inputs wider than this are projected by large products: of all steps at once if a backward follows, otherwise only of
+ * the steps that are updated. */
 constexpr int64_t NARROW = 32;
 inline bool is_wide(const skiprnn_shape &shape) { return shape.input > NARROW; }
 
-/* A cell's sums before its nonlinearities lie in blocks of padded(H). W x + b goes to blocks from 0 on, in the order
- * `ih_order` of torch's gates, and U h to those from `hh_at` on, in the order `hh_order`; where both go to one, they
- * add up. */
+/* A cell's sums before its nonlinearities are stored in blocks of padded(H) floats. W x + b goes to the blocks from 0
+ * on, in the order `ih_order` of torch's gates, and U h to the blocks from `hh_at` on, in the order `hh_order`. A block
+ * that gets both holds their sum. */
 struct CellLayout {
     int gates; /* G */
-    int sums;  /* blocks of sums */
-    int kept;  /* blocks of what the backward takes, the sums' own among them */
+    int sums;  /* number of blocks of sums */
+    int kept;  /* number of blocks that the backward reads; they include those of the sums */
     int hh_at;
-    int hh_first; /* gates whose U h needs h alone (not r h) */
+    int hh_first; /* number of gates whose U h is a product with h (not with r h) */
     bool has_c;
     int ih_order[4], hh_order[4];
 };
 
 constexpr CellLayout CELLS[] = {
-    {4, 4, 5, 0, 4, true, {0, 1, 2, 3}, {0, 1, 2, 3}},    /* i f g o, and tanh(c) */
-    {3, 4, 4, 1, 3, false, {2, 0, 1, -1}, {0, 1, 2, -1}}, /* W n, r, z, U n */
-    {3, 3, 3, 0, 2, false, {0, 1, 2, -1}, {0, 1, 2, -1}}, /* r z n */
+    {4, 4, 5, 0, 4, true, {0, 1, 2, 3}, {0, 1, 2, 3}},    /* i, f, g, o and tanh(c) */
+    {3, 4, 4, 1, 3, false, {2, 0, 1, -1}, {0, 1, 2, -1}}, /* W x of n, r, z, U h of n */
+    {3, 3, 3, 0, 2, false, {0, 1, 2, -1}, {0, 1, 2, -1}}, /* r, z, n */
     {1, 1, 1, 0, 1, false, {0, -1, -1, -1}, {0, -1, -1, -1}},
 };
 
-/* Offsets, in floats, of one layer's packed weights. Matrices lie in strips of 16 columns, [strip][k][16]. */
-struct Packed {
+/* Offsets, in floats, of the parts of one layer's packed weights. Matrices are stored in strips of 16 columns:
+ * [strip][k][16]. */
+struct PackedOffsets {
     int64_t bias; /* [sums][padded(H)] */
-    int64_t ih;   /* of x W^T, k over inputs; transposed: of dsums W, k over gates * padded(H) */
+    int64_t ih;   /* weight_ih for x W^T, k over inputs; transposed: for dsums W, k over gates * padded(H) */
     int64_t hh;
-    int64_t size; /* all of it */
+    int64_t size; /* of the whole layer */
 };
 
 inline int64_t inputs_of(const skiprnn_shape &shape, int64_t layer) { return layer == 0 ? shape.input : shape.hidden; }
 
-inline Packed packed_layer(const skiprnn_shape &shape, int64_t layer) {
+inline PackedOffsets packed_layer(const skiprnn_shape &shape, int64_t layer) {
     const CellLayout &cell = CELLS[shape.cell];
     const int64_t width = padded(shape.hidden);
-    Packed at;
-    at.bias = 0;
-    at.ih = cell.sums * width;
-    at.hh = at.ih + cell.gates * width * inputs_of(shape, layer);
-    at.size = padded(at.hh + cell.gates * width * shape.hidden);
-    return at;
+    PackedOffsets offsets;
+    offsets.bias = 0;
+    offsets.ih = cell.sums * width;
+    offsets.hh = offsets.ih + cell.gates * width * inputs_of(shape, layer);
+    offsets.size = padded(offsets.hh + cell.gates * width * shape.hidden);
+    return offsets;
 }
 
-/* The same for a backward; `for_x`: for x's gradient too, which takes the lowest layer's weight_ih. */
-inline Packed transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x) {
+/* The offsets for a backward. With `for_x` the lowest layer's weight_ih, which the gradient of x needs, is included. */
+inline PackedOffsets transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x) {
     const int64_t depth = CELLS[shape.cell].gates * padded(shape.hidden);
-    Packed at;
-    at.bias = at.hh = 0;
-    at.ih = padded(shape.hidden) * depth;
-    at.size = at.ih + (layer == 0 && !for_x ? 0 : padded(inputs_of(shape, layer)) * depth);
-    return at;
+    PackedOffsets offsets;
+    offsets.bias = offsets.hh = 0;
+    offsets.ih = padded(shape.hidden) * depth;
+    offsets.size = offsets.ih + (layer == 0 && !for_x ? 0 : padded(inputs_of(shape, layer)) * depth);
+    return offsets;
 }
 
-/* A record: the one before it (-1: the initial state), time, p; then h and c of every layer, and where it keeps them,
- * what `combine` kept, [kept][H] of every layer. */
+/* The header of a record: the index of the sequence's previous record (-1: the initial state), the step of the update,
+ * and p. Behind it are h and then c of every layer and, if `keeps_all`, the blocks that `combine` keeps, [kept][H] of
+ * every layer. */
 struct Record {
     int64_t previous;
     int32_t time;
@@ -77,21 +79,21 @@ struct Record {
 };
 constexpr int64_t RECORD_HEADER = sizeof(Record) / sizeof(float);
 
-/* Floats of a record, of whole headers so that each is aligned. */
+/* The number of floats in a record, a multiple of the header's so that every header is aligned. */
 inline int64_t record_size(const skiprnn_shape &shape, bool keeps) {
     const CellLayout &cell = CELLS[shape.cell];
     const int64_t size = RECORD_HEADER + shape.layers * shape.hidden * ((cell.has_c ? 2 : 1) + (keeps ? cell.kept : 0));
     return (size + RECORD_HEADER - 1) / RECORD_HEADER * RECORD_HEADER;
 }
 
-/* Whether records keep what the backward would else compute anew. */
+/* Whether records keep what the backward would otherwise compute again. */
 inline bool keeps_all(const skiprnn_problem &problem) {
-    return problem.batch * problem.steps * record_size(problem.shape, true) <= problem.near;
+    return problem.batch * problem.steps * record_size(problem.shape, true) <= problem.keep_limit;
 }
 
 inline int64_t record_size(const skiprnn_problem &problem) { return record_size(problem.shape, keeps_all(problem)); }
 
-constexpr int64_t RECORDS_AT_ONCE = 64; /* that a thread takes for itself */
+constexpr int64_t RECORDS_AT_ONCE = 64; /* a thread reserves this many records at a time */
 
 inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return problem.begin ? problem.begin[row] : 0; }
 inline int64_t end_of(const skiprnn_problem &problem, int64_t row) {
@@ -100,10 +102,10 @@ inline int64_t end_of(const skiprnn_problem &problem, int64_t row) {
 inline float p_of(const skiprnn_problem &problem, int64_t row) { return problem.p ? problem.p[row] : 1; }
 inline float acc_of(const skiprnn_problem &problem, int64_t row) { return problem.acc ? problem.acc[row] : 0; }
 
-/* One thread's sums of gradients over its sequences: offsets, in floats, and the blocks they hold. */
+/* Offsets, in floats, of the gradients of one layer's weights, which a thread sums over its sequences. */
 struct Totals {
     int64_t bias; /* [sums][padded(H)] */
-    int64_t ih;   /* of a narrow x [D][gates * padded(H)], else [gates * padded(H)][padded(D or H)]; in ih_order */
+    int64_t ih;   /* narrow x: [D][gates * padded(H)], else [gates * padded(H)][padded(D or H)]; in ih_order */
     int64_t hh;   /* [gates * padded(H)][padded(H)], in hh_order */
     int64_t size;
 };
@@ -111,15 +113,16 @@ struct Totals {
 inline Totals totals_layer(const skiprnn_shape &shape, int64_t layer) {
     const CellLayout &cell = CELLS[shape.cell];
     const int64_t width = padded(shape.hidden), rows = cell.gates * width;
-    Totals at;
-    at.bias = 0;
-    at.ih = cell.sums * width;
-    at.hh = at.ih + rows * (layer == 0 && !is_wide(shape) ? shape.input : padded(inputs_of(shape, layer)));
-    at.size = at.hh + rows * width;
-    return at;
+    Totals offsets;
+    offsets.bias = 0;
+    offsets.ih = cell.sums * width;
+    offsets.hh = offsets.ih + rows * (layer == 0 && !is_wide(shape) ? shape.input : padded(inputs_of(shape, layer)));
+    offsets.size = offsets.hh + rows * width;
+    return offsets;
 }
 
-/* One of `parts` even parts of work, for one thread: which of `count` things it has. */
+/* One thread's share of some work: number `part` of `parts` even parts. Of `count` items it has those from begin(count)
+ * to before end(count). */
 struct Portion {
     int64_t part, parts;
 
@@ -127,31 +130,33 @@ struct Portion {
     int64_t end(int64_t count) const { return count * (part + 1) / parts; }
 };
 
-/* Part `index` of what `of` describes, which other threads may be at work on: so it must not leave by an exception. */
-typedef void (*Part)(const void *of, int64_t index) noexcept;
+/* Does part `index` of the work that `context` describes. It must not throw, because other threads may be working on
+ * the other parts. */
+typedef void (*Part)(const void *context, int64_t index) noexcept;
 
-/* Who works on a product: at most so many threads. `run` calls part(of, i) once for each i below `parts`. */
+/* The threads that may share one product, at most `threads`. `run` calls part(context, i) once for every i below
+ * `parts`. */
 struct Team {
     int64_t threads;
-    void (*run)(int64_t parts, Part part, const void *of);
+    void (*run)(int64_t parts, Part part, const void *context);
 };
 
-/* Work that threads share. */
+/* The sequences of a forward, which its threads take one by one. */
 struct Shared {
-    const int64_t *order; /* sequences, in the order in which they begin */
+    const int64_t *order; /* sequences in the order in which they are taken */
     int64_t count;
-    int64_t next;    /* atomic: the first that nobody has begun */
-    int64_t records; /* atomic: the first record that nobody has taken */
-    int failed;      /* atomic: what went wrong, if anything did */
-    Team team;       /* for each thread's products */
+    int64_t next;    /* atomic: the first entry of `order` that no thread has taken */
+    int64_t records; /* atomic: the first record that no thread has reserved */
+    int failed;      /* atomic: the fault, or SKIPRNN_OK */
+    Team team;       /* for products */
 };
 
-/* What one thread does in a backward. */
+/* One thread's share of a backward. */
 struct Share {
     const int64_t *rows; /* its sequences, in order */
     int64_t count;
-    float *totals; /* gradients of weights: every layer's Totals, then the gate's weight [gate_count][padded(H)] and
-                      bias [16] */
+    float *totals; /* gradients of weights: the Totals of every layer, then the gate's weight
+                      [gate_count][padded(H)] and bias [16] */
     int failed;
     Team team;
 };
@@ -159,7 +164,8 @@ struct Share {
 /* The kernels of one instruction set. */
 struct Level {
     const char *name;
-    void (*project)(const skiprnn_problem *problem, float *projected, int64_t first, int64_t last); /* of B * T steps */
+    /* Computes W x + b of the steps first..last-1 of all B * T steps. */
+    void (*project)(const skiprnn_problem *problem, float *projected, int64_t first, int64_t last);
     void (*forward)(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Shared *shared,
                     int64_t rows);
     void (*backward)(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,

@@ -1,7 +1,7 @@
-"""The library that ``skiprnn.h`` describes, through ctypes. It is loaded at its first use, once.
+"""The library that ``skiprnn.h`` describes, called through ctypes. It is loaded once, when it is used first.
 
 Environment variables:
-    SKIPRNN_NATIVE_LIBRARY: the library's file, instead of the one beside this file.
+    SKIPRNN_NATIVE_LIBRARY: the library's file, instead of the one in this file's folder.
     SKIPRNN_LEVEL: the instruction set to use, one of :func:`levels`, instead of the best.
 """
 
@@ -16,13 +16,13 @@ from ..types import Operands, Results
 
 ABI = 6
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
-NOT_BUILT = "needs its library, which is not built: install the package with pip where there is a C++ compiler"
-FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are for; the last gives x's gradient too
-FAULTS = {1: "there is not enough memory", 2: "there are more updates than there is room for"}
+NOT_BUILT = "needs its library, which is not built: install the package with pip on a machine with a C++ compiler"
+FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are used for; the last one also computes x's gradient
+FAULTS = {1: "there is not enough memory", 2: "there are more updates than records"}
 
 
 class Shape(Structure):
-    """``skiprnn_shape``; as all structures here, its fields are documented in ``skiprnn.h``."""
+    """``skiprnn_shape``. The fields of all structures in this file are documented in ``skiprnn.h``."""
 
     _fields_ = [(name, c_int64) for name in ("cell", "layers", "input", "hidden")]
 
@@ -34,11 +34,11 @@ def _pointers(*names: str) -> list:
 class Problem(Structure):
     _fields_ = [
         ("shape", Shape),
-        *((name, c_int64) for name in ("batch", "steps", "last_only", "threads", "near")),
+        *((name, c_int64) for name in ("batch", "steps", "last_only", "threads", "keep_limit")),
         ("x", c_void_p),
         ("x_batch_stride", c_int64),
         ("x_step_stride", c_int64),
-        *_pointers("packed", *Operands._fields[1:]),  # x has strides
+        *_pointers("packed", *Operands._fields[1:]),  # x comes above, with its strides
         ("gate_count", c_int64),
         ("gate_layers", c_void_p),
         ("threshold", c_float),
@@ -89,7 +89,7 @@ PROTOTYPES = {
 
 
 class _Found(NamedTuple):
-    """``library``, or the ``reason`` why there is none, for ``path``."""
+    """The ``library``, or the ``reason`` why there is none."""
 
     library: Optional[CDLL]
     reason: Optional[str]
@@ -100,15 +100,15 @@ _found: Optional[_Found] = None
 
 
 def in_forks(function: Callable[[], None]) -> Callable[[], None]:
-    """Have it called in the child of each fork, where the system has any."""
+    """Decorator: the function is also called in the child of every fork, on systems that have forks."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
     return function
 
 
 @in_forks
-def _start_anew() -> None:
-    """Another thread of the parent's may have held the lock."""
+def _replace_lock() -> None:
+    """Another thread of the parent may have held the lock, and the child has no such thread to release it."""
     global _lock
     _lock = threading.Lock()
 
@@ -118,13 +118,13 @@ def missing() -> Optional[str]:
     """Why there is no library; None if there is one.
 
     Raises:
-        ValueError: SKIPRNN_LEVEL is no instruction set that this machine has.
+        ValueError: SKIPRNN_LEVEL is not one of the library's instruction sets that this machine supports.
     """
     return _look().reason
 
 
 def load() -> CDLL:
-    """The library, which must not be ``missing``."""
+    """The library; None if it is :func:`missing`."""
     return _look().library
 
 
@@ -159,20 +159,20 @@ def _open() -> _Found:
 
 
 def levels() -> List[str]:
-    """The instruction sets that the library has kernels for and this machine can run, best first."""
+    """The instruction sets that the library has kernels for and that this machine supports, best first."""
     return load().skiprnn_levels().decode().split(",")
 
 
 def level() -> str:
-    """The one in use."""
+    """The instruction set in use."""
     return load().skiprnn_level().decode()
 
 
 def set_level(name: str) -> None:
-    """Use that instruction set from now on; not while a scan runs.
+    """Use the named instruction set from now on. This must not be called while a scan runs.
 
     Raises:
-        ValueError: it is not one of :func:`levels`.
+        ValueError: ``name`` is not one of :func:`levels`.
     """
     _set_level(load(), name, "level")
 

@@ -1,4 +1,5 @@
-/* Weights from torch's layout to the kernels', and gradients back; each function does the portion of one thread. */
+/* Copies weights from torch's layout to the kernels', and gradients back. A function with a `portion` does one thread's
+ * share of the work. */
 #ifndef SKIPRNN_PACKING_H
 #define SKIPRNN_PACKING_H
 
@@ -9,26 +10,27 @@
 
 namespace {
 
-/* to[k][16 s + lane] = from[16 s + lane][k], in strips; `from` [rows, depth] by rows, the columns of `to` padded with
- * 0. */
-void pack_columns(Portion mine, const float *from, int64_t rows, int64_t depth, float *to) {
+/* to[k][16 s + lane] = from[16 s + lane][k], where `from` is [rows, depth] by rows, and `to` is stored in strips whose
+ * columns are padded with zeros. */
+void pack_columns(Portion portion, const float *from, int64_t rows, int64_t depth, float *to) {
     const int64_t strips = strips_of(rows);
-    for (int64_t strip = mine.begin(strips); strip < mine.end(strips); strip++)
-        for (int64_t first = 0; first < depth; first += STRIP) {  // in squares, which fit the nearest cache
+    for (int64_t strip = portion.begin(strips); strip < portion.end(strips); strip++)
+        for (int64_t first = 0; first < depth; first += STRIP) {  // in squares, which fit into the nearest cache
             const int64_t last = std::min(first + STRIP, depth);
             for (int64_t lane = 0; lane < STRIP; lane++) {
-                const bool there = strip * STRIP + lane < rows;
+                const bool exists = strip * STRIP + lane < rows;
                 const float *row = from + (strip * STRIP + lane) * depth;
-                for (int64_t k = first; k < last; k++) to[(strip * depth + k) * STRIP + lane] = there ? row[k] : 0;
+                for (int64_t k = first; k < last; k++) to[(strip * depth + k) * STRIP + lane] = exists ? row[k] : 0;
             }
         }
 }
 
-/* The same of `from`'s columns, of whose rows this is one gate's: k from `first` on of `depth`, padded with 0. */
-void pack_rows(Portion mine, const float *from, int64_t rows, int64_t columns, int64_t first, int64_t depth,
+/* to[first + k][16 s + lane] = from[k][16 s + lane], where `from` [rows, columns] is one gate's part of a matrix. `to`
+ * is stored in strips of `depth` rows, and is padded with zeros. */
+void pack_rows(Portion portion, const float *from, int64_t rows, int64_t columns, int64_t first, int64_t depth,
                float *to) {
     const int64_t strips = strips_of(columns);
-    for (int64_t strip = mine.begin(strips); strip < mine.end(strips); strip++) {
+    for (int64_t strip = portion.begin(strips); strip < portion.end(strips); strip++) {
         const int64_t count = std::min(STRIP, columns - strip * STRIP);
         for (int64_t k = 0; k < padded(rows); k++) {
             float *lanes = to + (strip * depth + first + k) * STRIP;
@@ -41,40 +43,43 @@ void pack_rows(Portion mine, const float *from, int64_t rows, int64_t columns, i
     }
 }
 
-void pack_layer(Portion mine, const skiprnn_shape &shape, int64_t layer, const float *const *weights, float *packed) {
+void pack_layer(Portion portion, const skiprnn_shape &shape, int64_t layer, const float *const *weights,
+                float *packed) {
     const CellLayout &cell = CELLS[shape.cell];
-    const Packed at = packed_layer(shape, layer);
+    const PackedOffsets offsets = packed_layer(shape, layer);
     const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer);
     for (int64_t block = 0; block < cell.sums; block++)
-        std::fill_n(packed + at.bias + block * width + mine.begin(width), mine.end(width) - mine.begin(width), 0.0f);
+        std::fill_n(packed + offsets.bias + block * width + portion.begin(width),
+                    portion.end(width) - portion.begin(width), 0.0f);
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        pack_columns(mine, weights[0] + ih * hidden * input, hidden, input, packed + at.ih + g * width * input);
-        pack_columns(mine, weights[1] + hh * hidden * hidden, hidden, hidden, packed + at.hh + g * width * hidden);
-        for (int64_t k = mine.begin(width); k < std::min(mine.end(width), hidden); k++) {
-            packed[at.bias + g * width + k] += weights[2][ih * hidden + k];
-            packed[at.bias + (cell.hh_at + g) * width + k] += weights[3][hh * hidden + k];
+        pack_columns(portion, weights[0] + ih * hidden * input, hidden, input, packed + offsets.ih + g * width * input);
+        pack_columns(portion, weights[1] + hh * hidden * hidden, hidden, hidden,
+                     packed + offsets.hh + g * width * hidden);
+        for (int64_t k = portion.begin(width); k < std::min(portion.end(width), hidden); k++) {
+            packed[offsets.bias + g * width + k] += weights[2][ih * hidden + k];
+            packed[offsets.bias + (cell.hh_at + g) * width + k] += weights[3][hh * hidden + k];
         }
     }
 }
 
-void pack_transposed_layer(Portion mine, const skiprnn_shape &shape, int64_t layer, bool for_x,
+void pack_transposed_layer(Portion portion, const skiprnn_shape &shape, int64_t layer, bool for_x,
                            const float *const *weights, float *packed) {
     const CellLayout &cell = CELLS[shape.cell];
-    const Packed at = transposed_layer(shape, layer, for_x);
+    const PackedOffsets offsets = transposed_layer(shape, layer, for_x);
     const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer),
                   depth = cell.gates * width;
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
-        if (at.size > at.ih)
-            pack_rows(mine, weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + at.ih);
-        pack_rows(mine, weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + at.hh);
+        if (offsets.size > offsets.ih)
+            pack_rows(portion, weights[0] + ih * hidden * input, hidden, input, g * width, depth, packed + offsets.ih);
+        pack_rows(portion, weights[1] + hh * hidden * hidden, hidden, hidden, g * width, depth, packed + offsets.hh);
     }
 }
 
 /* The weights that packing reads, in their order, and how many floats each has. */
 template <class Function>
-void each_weight(const skiprnn_shape &shape, int64_t purpose, Function function) {
+void for_each_weight(const skiprnn_shape &shape, int64_t purpose, Function function) {
     const int64_t rows = CELLS[shape.cell].gates * shape.hidden;
     for (int64_t l = 0; l < shape.layers; l++) {
         if (l > 0 || purpose != SKIPRNN_BACKWARD) function(4 * l, rows * inputs_of(shape, l));
@@ -96,13 +101,13 @@ int64_t layers_size(const skiprnn_shape &shape, int64_t purpose) {
     return size;
 }
 
-/* Brings the copy of what `each_weight` names up to date, and says whether it was not; without `known` there is none
- * yet. */
-bool update_copy(Portion mine, const skiprnn_shape &shape, int64_t purpose, const float *const *weights, float *copy,
+/* Updates the copy of the weights that `for_each_weight` goes through. Returns whether the copy differed from them;
+ * without `known` there is no copy yet. */
+bool update_copy(Portion portion, const skiprnn_shape &shape, int64_t purpose, const float *const *weights, float *copy,
                  bool known) {
     bool changed = !known;
-    each_weight(shape, purpose, [&](int64_t index, int64_t count) {
-        const int64_t first = mine.begin(count), size = (mine.end(count) - first) * (int64_t)sizeof(float);
+    for_each_weight(shape, purpose, [&](int64_t index, int64_t count) {
+        const int64_t first = portion.begin(count), size = (portion.end(count) - first) * (int64_t)sizeof(float);
         if (!known || std::memcmp(copy + first, weights[index] + first, size) != 0) {
             std::memcpy(copy + first, weights[index] + first, size);
             changed = true;
@@ -114,54 +119,55 @@ bool update_copy(Portion mine, const skiprnn_shape &shape, int64_t purpose, cons
 
 bool is_copy(const skiprnn_shape &shape, int64_t purpose, const float *const *weights, const float *copy) {
     bool same = true;
-    each_weight(shape, purpose, [&](int64_t index, int64_t count) {
+    for_each_weight(shape, purpose, [&](int64_t index, int64_t count) {
         same = same && std::memcmp(copy, weights[index], count * sizeof(float)) == 0;
         copy += count;
     });
     return same;
 }
 
-void pack_layers(Portion mine, const skiprnn_shape &shape, int64_t purpose, const float *const *weights,
+void pack_layers(Portion portion, const skiprnn_shape &shape, int64_t purpose, const float *const *weights,
                  float *packed) {
     for (int64_t l = 0; l < shape.layers; l++) {
         if (purpose == SKIPRNN_FORWARD)
-            pack_layer(mine, shape, l, weights + 4 * l, packed);
+            pack_layer(portion, shape, l, weights + 4 * l, packed);
         else
-            pack_transposed_layer(mine, shape, l, purpose == SKIPRNN_BACKWARD_TO_X, weights + 4 * l, packed);
+            pack_transposed_layer(portion, shape, l, purpose == SKIPRNN_BACKWARD_TO_X, weights + 4 * l, packed);
         packed += layer_size(shape, l, purpose);
     }
 }
 
-/* From blocks of padded(H) to torch's gradients of one layer. */
-void give_layer(Portion mine, const skiprnn_shape &shape, int64_t layer, const float *totals, float *const *weights) {
+/* Copies the gradients of one layer's weights from blocks of padded(H) to torch's layout. */
+void unpack_layer(Portion portion, const skiprnn_shape &shape, int64_t layer, const float *totals,
+                  float *const *weights) {
     const CellLayout &cell = CELLS[shape.cell];
-    const Totals at = totals_layer(shape, layer);
+    const Totals offsets = totals_layer(shape, layer);
     const int64_t hidden = shape.hidden, width = padded(hidden), input = inputs_of(shape, layer),
-                  first = mine.begin(hidden), last = mine.end(hidden);
+                  first = portion.begin(hidden), last = portion.end(hidden);
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g] * hidden, hh = cell.hh_order[g] * hidden;
-        const float *rows = totals + at.hh + g * width * width;
+        const float *rows = totals + offsets.hh + g * width * width;
         for (int64_t k = first; k < last; k++)
             std::memcpy(weights[1] + (hh + k) * hidden, rows + k * width, hidden * sizeof(float));
         for (int64_t k = first; k < last; k++) {
-            weights[2][ih + k] = totals[at.bias + g * width + k];
-            weights[3][hh + k] = totals[at.bias + (cell.hh_at + g) * width + k];
+            weights[2][ih + k] = totals[offsets.bias + g * width + k];
+            weights[3][hh + k] = totals[offsets.bias + (cell.hh_at + g) * width + k];
         }
         if (layer > 0 || is_wide(shape)) {
-            rows = totals + at.ih + g * width * padded(input);
+            rows = totals + offsets.ih + g * width * padded(input);
             for (int64_t k = first; k < last; k++)
                 std::memcpy(weights[0] + (ih + k) * input, rows + k * padded(input), input * sizeof(float));
         } else {
-            rows = totals + at.ih + g * width;
+            rows = totals + offsets.ih + g * width;
             for (int64_t k = first; k < last; k++)
                 for (int64_t d = 0; d < input; d++) weights[0][(ih + k) * input + d] = rows[d * cell.gates * width + k];
         }
     }
 }
 
-void give_layers(Portion mine, const skiprnn_shape &shape, const float *totals, float *const *weights) {
+void unpack_layers(Portion portion, const skiprnn_shape &shape, const float *totals, float *const *weights) {
     for (int64_t l = 0; l < shape.layers; l++) {
-        give_layer(mine, shape, l, totals, weights + 4 * l);
+        unpack_layer(portion, shape, l, totals, weights + 4 * l);
         totals += totals_layer(shape, l).size;
     }
 }

@@ -1,96 +1,110 @@
-"""The weights in the kernels' layout, laid out anew only when their content has changed."""
+"""The weights in the kernels' layout. They are laid out again only when their content has changed."""
 
-import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from copy import copy
 from ctypes import c_uint64, c_void_p
-from typing import Sequence, Tuple
+from typing import Deque, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from .library import Shape, in_forks, load
 
-CAPACITY = 32  # sets of weights, each counting once for the forward and once for the backward
+CAPACITY = 32  # sets of weights that are kept; one for a forward and one for a backward count as two
 ALIGNMENT = 64  # bytes
 
 
-class Packed:
-    """One set of weights for one purpose; ``address`` is where it begins in ``buffer``, ``struct`` the ``shape``."""
+class PackedWeights:
+    """One set of weights, laid out for one purpose, as a context manager that :func:`pack` has entered for the caller.
+
+    Attributes:
+        address: where the weights in the kernels' layout begin.
+        readers: one entry for each ``with`` block that has not ended. The weights are not overwritten while there are
+            any.
+    """
 
     def __init__(self, shape: Tuple[int, ...], pointers: Sequence[int], purpose: int):
-        self.shape, self.struct = shape, Shape(*shape)
+        self.library, self.shape, self.purpose = load(), Shape(*shape), purpose
         self.pointers = (c_void_p * len(pointers))(*pointers)
-        size = load().skiprnn_packed_size(self.struct, purpose)
+        size = self.library.skiprnn_packed_size(self.shape, purpose)
         self.buffer = torch.empty(size + ALIGNMENT // 4, dtype=torch.float32, device="cpu")
         self.address = -(-self.buffer.data_ptr() // ALIGNMENT) * ALIGNMENT
-        self.forget()
+        self._reset()
 
-    def forget(self) -> None:
-        """Have everything laid out anew."""
-        self.known = c_uint64(0)
+    def _reset(self) -> None:
+        self.known = c_uint64(0)  # 1 once the buffer has been filled
+        self.readers: Deque[None] = deque()
         self.lock = threading.Lock()
 
+    def for_child(self) -> "PackedWeights":
+        """An entry for the child of a fork: with the same buffer, which may be half filled, and with no reader."""
+        packed = copy(self)
+        packed._reset()
+        return packed
 
-def _count_references() -> int:
-    """How many an object has that is in a dictionary, and in use where it was found there."""
-    held = {0: object()}
-    found = held[0]
-    return sys.getrefcount(found)
+    def start_reading(self) -> bool:
+        """Count a reader, if the buffer holds the weights' present content or can be made to hold it."""
+        with self.lock:
+            if not self.readers:
+                threads = torch.get_num_threads()
+                self.library.skiprnn_pack(self.shape, self.pointers, self.purpose, threads, self.address, self.known)
+            elif not self.library.skiprnn_packed_is(self.shape, self.pointers, self.purpose, self.address):
+                return False
+            self.readers.append(None)
+            return True
 
+    def __enter__(self) -> "PackedWeights":
+        return self
 
-ALONE = _count_references()
+    def __exit__(self, *exception) -> None:
+        self.readers.pop()  # needs no lock: deques are thread-safe, and a reader too many does no harm
+
 
 _lock = threading.Lock()
-_cache: "OrderedDict[tuple, Packed]" = OrderedDict()
+_cache: "OrderedDict[tuple, PackedWeights]" = OrderedDict()
 
 
 @in_forks
-def _start_anew() -> None:
-    """Another thread of the parent's may have held a lock, or been laying weights out."""
-    global _lock
-    _lock = threading.Lock()
-    for packed in _cache.values():
-        packed.forget()
+def _replace_entries() -> None:
+    """Another thread of the parent may have held a lock, been reading weights or been laying them out; the child has no
+    such thread."""
+    global _lock, _cache
+    _lock, _cache = threading.Lock(), OrderedDict((key, packed.for_child()) for key, packed in _cache.items())
 
 
-def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Packed:
-    """The weights as ``skiprnn_forward`` or ``skiprnn_backward`` takes them.
+def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> PackedWeights:
+    """The weights as ``skiprnn_forward`` or ``skiprnn_backward`` takes them, for ``with pack(...) as packed:``.
 
-    The library compares the weights' content with what it laid out last: fairseq's optimizers write through ``.data``,
-    which no version counter notices. Where weights stand in memory only tells sets apart.
+    The library compares the weights' content with what it laid out last, because fairseq's optimizers write through
+    ``.data``, which no version counter notices. The weights' addresses only tell the sets apart.
 
     Args:
-        shape: of the stack, the fields of ``Shape``.
+        shape: the stack's shape, the fields of ``Shape``.
         purpose: FORWARD, BACKWARD or BACKWARD_TO_X.
-        weights: contiguous, four of each layer. They and the result must live as long as the library uses the result,
-            so that meanwhile no others take their place in memory, and in the cache.
+        weights: four contiguous tensors of each layer.
+
+    Returns:
+        the packed weights, which stay as they are until the ``with`` block ends, whatever becomes of ``weights``.
     """
-    pointers = [each.data_ptr() for each in weights]
-    key = (purpose, *shape, *pointers)
+    pointers = tuple(map(Tensor.data_ptr, weights))
+    key = (purpose, shape, pointers)
     with _lock:
         packed = _cache.get(key)
         if packed is None:
-            packed = _cache[key] = Packed(shape, pointers, purpose)
-            while len(_cache) > CAPACITY:
-                _cache.popitem(last=False)
+            packed = _store(key, PackedWeights(shape, pointers, purpose))
         else:
             _cache.move_to_end(key)
-    with packed.lock:
-        # Whoever finds it waits here, so that it is nobody else's if the references are the cache's and this one
-        if packed.known.value == 0 or (sys.getrefcount(packed) <= ALONE and _cache.get(key) is packed):
-            _lay_out(packed, purpose)
-            return packed
-        # else other threads may be reading it, and find nothing half written
-        if load().skiprnn_packed_is(packed.struct, packed.pointers, purpose, packed.address):
-            return packed
-    packed = Packed(shape, pointers, purpose)
-    _lay_out(packed, purpose)
-    with _lock:
-        _cache[key] = packed
+    if not packed.start_reading():  # somebody still reads the weights' former content
+        packed = PackedWeights(shape, pointers, purpose)
+        packed.start_reading()
+        with _lock:
+            _store(key, packed)
     return packed
 
 
-def _lay_out(packed: Packed, purpose: int) -> None:
-    threads = torch.get_num_threads()
-    load().skiprnn_pack(packed.struct, packed.pointers, purpose, threads, packed.address, packed.known)
+def _store(key: tuple, packed: PackedWeights) -> PackedWeights:
+    _cache[key] = packed
+    while len(_cache) > CAPACITY:
+        _cache.popitem(last=False)
+    return packed

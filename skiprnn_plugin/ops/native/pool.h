@@ -1,8 +1,8 @@
-/* Threads that wait for work: kept, as starting one takes longer than many a scan.
+/* Threads that wait for work. They are kept, because starting a thread takes longer than many scans.
  *
- * Who has work posts a part of it to each worker and does one itself, then those that no worker has begun: nobody waits
- * for a worker to wake up, or for one to be had. A worker that has nothing to do spins, as the next part of a scan
- * comes after some microseconds, and then sleeps.
+ * A thread with work posts one part of it to each worker and does one part itself. Then it does the parts that no
+ * worker has begun. So it never waits for a worker to start or to wake up. A worker without work spins first, because
+ * the next part of a scan comes within microseconds, and sleeps later.
  */
 #ifndef SKIPRNN_POOL_H
 #define SKIPRNN_POOL_H
@@ -24,7 +24,7 @@
 
 namespace {
 
-constexpr std::chrono::microseconds SPIN{100}; /* at most, before a thread sleeps */
+constexpr std::chrono::microseconds SPIN{100}; /* a thread without work sleeps after this time */
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -36,57 +36,58 @@ inline void relax() {
 
 using Clock = std::chrono::steady_clock;
 
-/* Spins until `done` or the time is over; returns whether it is done. */
+/* Spins until `done` returns true or SPIN has passed. Returns whether it is done. */
 template <class Condition>
 bool spin(Condition done) {
     Clock::time_point end = Clock::time_point::max();
     do {
-        for (int i = 0; i < 64; i++, relax())  // short waits, which are the usual ones, ask for no time
+        for (int i = 0; i < 64; i++, relax())  // most waits are so short that they end before the clock is read
             if (done()) return true;
         if (end == Clock::time_point::max()) end = Clock::now() + SPIN;
     } while (Clock::now() < end);
     return false;
 }
 
-/* One thread, which runs the parts that it is given, one at a time. */
+/* One thread, which runs the parts that are posted to it, one at a time. */
 class Worker {
 public:
-    /* Raises std::system_error if there is no thread to be had. */
+    /* Throws std::system_error if no thread can be started. */
     Worker() { std::thread(&Worker::run, this).detach(); }
 
-    void post(Part given, const void *given_of, int64_t given_index) {
+    void post(Part given, const void *given_context, int64_t given_index) {
         part = given;
-        of = given_of;
+        context = given_context;
         index = given_index;
         if (state.exchange(POSTED) != ASLEEP) return;
-        std::lock_guard<std::mutex> lock(mutex);  // it waits by now
+        std::lock_guard<std::mutex> lock(mutex);  // once this has the lock, the worker is waiting
         awake.notify_one();
     }
 
-    /* Whether the part that was posted had not been begun; now it will not be. */
+    /* Cancels the posted part if the worker has not begun it. Returns whether it was cancelled. */
     bool take_back() {
         int posted = POSTED;
         return state.compare_exchange_strong(posted, IDLE);
     }
 
-    /* Until the part that was posted, and begun, is done. */
+    /* Waits until the posted part, which the worker has begun, is done. */
     void wait() {
-        const auto done = [&] { return state.load() != RUNNING; };  // it may sleep again
+        const auto done = [&] { return state.load() != RUNNING; };  // the worker may be asleep again
         while (!spin(done)) std::this_thread::yield();
     }
 
 private:
     enum { IDLE, POSTED, RUNNING, ASLEEP };
 
-    alignas(64) std::atomic<int> state{IDLE};  // on a line of its own with the part
+    alignas(64) std::atomic<int> state{IDLE};  // shares a cache line with the part, and with nothing else
     Part part;
-    const void *of;
+    const void *context;
     int64_t index;
     alignas(64) std::mutex mutex;
     std::condition_variable awake;
 
     void run() {
-        sigset_t blocked;  // signals are for the program's own threads, but a fault's handler runs where the fault is
+        // Signals are left to the program's threads, but the handler of a fault runs in the thread of the fault.
+        sigset_t blocked;
         sigfillset(&blocked);
         for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&blocked, fault);
         pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
@@ -94,7 +95,7 @@ private:
             if (!spin([&] { return state.load() == POSTED; })) sleep();
             int posted = POSTED;
             if (!state.compare_exchange_strong(posted, RUNNING)) continue;
-            part(of, index);
+            part(context, index);
             state.store(IDLE);
         }
     }
@@ -108,34 +109,35 @@ private:
 
 class Pool {
 public:
-    /* The process's own. A fork has none of its parent's threads, and begins anew. It is never destroyed, as its
-     * threads may wait for work until the process ends. */
-    static Pool &own() {
+    /* The pool of this process. The child of a fork has none of its parent's threads and gets a new pool. The pool is
+     * never destroyed, because its threads may wait for work until the process ends. */
+    static Pool &instance() {
         static const int handler = pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
         (void)handler;
         Pool *pool = current.load();
         if (pool) return *pool;
         Pool *made = new Pool;
         if (current.compare_exchange_strong(pool, made)) return *made;
-        delete made;  // it has no threads yet
+        delete made;  // it has no thread yet
         return *pool;
     }
 
-    /* Calls part(of, i) for i = 0..count-1, each once, on this thread and the workers; on this thread alone while the
-     * workers are somebody else's. Worker i has part i + 1, and so what it read the last time may be in its cache. */
-    void run(int64_t count, Part part, const void *of) {
-        const bool mine = count > 1 && !busy.exchange(true);
-        const int64_t given = mine ? hire(count - 1) : 0;
-        for (int64_t i = 0; i < given; i++) workers[i]->post(part, of, i + 1);
-        part(of, 0);
-        for (int64_t i = given + 1; i < count; i++) part(of, i);
+    /* Calls part(context, i) once for every i = 0..count-1, on this thread and the workers. It uses this thread alone
+     * while another call has the workers. Worker i always gets part i + 1, so its cache may still hold what it read
+     * last time. */
+    void run(int64_t count, Part part, const void *context) {
+        const bool acquired = count > 1 && !busy.exchange(true);
+        const int64_t given = acquired ? hire(count - 1) : 0;
+        for (int64_t i = 0; i < given; i++) workers[i]->post(part, context, i + 1);
+        part(context, 0);
+        for (int64_t i = given + 1; i < count; i++) part(context, i);
         for (int64_t i = 0; i < given; i++) {
             if (workers[i]->take_back())
-                part(of, i + 1);
+                part(context, i + 1);
             else
                 workers[i]->wait();
         }
-        if (mine) busy.store(false);
+        if (acquired) busy.store(false);
     }
 
 private:
@@ -143,12 +145,12 @@ private:
     std::atomic<bool> busy{false};
     std::vector<std::unique_ptr<Worker>> workers;
 
-    /* How many workers there are, of those wanted. */
+    /* Starts workers until there are `wanted`, if possible. Returns how many of these exist. */
     int64_t hire(int64_t wanted) {
         try {
-            workers.reserve(wanted);  // a worker that is there is never lost
+            workers.reserve(wanted);  // so that push_back cannot fail and lose a worker
             while ((int64_t)workers.size() < wanted) workers.push_back(std::make_unique<Worker>());
-        } catch (const std::exception &) {  // no more threads, or no memory, to be had
+        } catch (const std::exception &) {  // no thread can be started, or there is no memory
         }
         return std::min<int64_t>(wanted, workers.size());
     }

@@ -1,16 +1,19 @@
-/* The native engine: Skip RNN by update, not by time step, fused, on the CPU, in float32.
+/* The native engine: fused kernels for Skip RNNs, on the CPU, in float32. It goes from update to update instead of from
+ * step to step.
  *
- * A C ABI without torch: the caller allocates everything that outlives a call. Arrays are contiguous, last index
- * fastest, unless strides stand beside them; B, T, D, H, L and G are batch, steps, input, hidden, layers and the cell's
- * number of gates. The mathematics and names are those of reference.py, the gates' order is torch's.
+ * This is a C ABI that does not need torch. The caller allocates everything that outlives a call. Arrays are
+ * contiguous, and their last index varies fastest, unless their strides are given too. B, T, D, H, L and G are the
+ * batch size, steps, input size, hidden size, layers and the cell's number of gates. The mathematics and the names are
+ * those of reference.py; the gates' order is torch's.
  *
- * A result of a sequence does not depend, not in a bit, on the batch around it or on the number of threads; nor do the
- * gradients of what is its own, but for whether all records are `near`. Gradients of weights, which are sums over
- * sequences, are the same at every run with the same number of threads. Values that are not finite stay in their
- * sequence.
+ * The result of a sequence does not depend, not even in one bit, on the other sequences of the batch or on the number
+ * of threads. The same holds for per-sequence gradients (those of x, h, c, p, acc and the dropout mask), given the same
+ * choice to keep or recompute (see `keep_limit`). Gradients of weights are sums over sequences; they are the same in
+ * every run with the same number of threads. Values that are not finite do not spread to other sequences.
  *
- * Any threads may call it at once. Those that it starts itself wait for the next call, asleep; one call at a time has
- * them, others do with their own. A fork starts its own.
+ * Several threads may call the library at once. The threads that it starts itself sleep until the next call. Only one
+ * call at a time can use them; a call that finds them in use runs on its caller's thread alone. The child of a fork
+ * starts new threads.
  */
 #ifndef SKIPRNN_H
 #define SKIPRNN_H
@@ -24,7 +27,7 @@ extern "C" {
 #define SKIPRNN_ABI 6
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
-/* What packed weights are for: a forward, a backward, or one that gives x's gradient too. */
+/* What packed weights are used for: a forward, a backward, or a backward that computes the gradient of x too. */
 enum { SKIPRNN_FORWARD = 0, SKIPRNN_BACKWARD = 1, SKIPRNN_BACKWARD_TO_X = 2 };
 enum { SKIPRNN_OK = 0, SKIPRNN_NO_MEMORY = 1, SKIPRNN_SAVED_FULL = 2 };
 
@@ -32,103 +35,112 @@ typedef struct {
     int64_t cell, layers, input, hidden;
 } skiprnn_shape;
 
-/* What a scan reads. Pointers may be NULL where this says so. */
+/* What a scan reads. A pointer may be NULL only if its comment says so. */
 typedef struct {
     skiprnn_shape shape;
     int64_t batch, steps; /* fewer than 2^31 steps */
-    int64_t last_only;    /* output is that after the last real step, not that of every step */
-    int64_t threads;      /* at most so many; 1 or more */
-    int64_t near;   /* floats of records that are so near that they are to keep what a backward would compute anew */
-    const float *x; /* [B, T, D], contiguous in D */
+    int64_t last_only;    /* 1: the output is that of the last real step; 0: of every step */
+    int64_t threads;      /* the most threads to use; 1 or more */
+    int64_t keep_limit;   /* in floats: records that all fit also keep what a backward would otherwise compute again */
+    const float *x;       /* [B, T, D], contiguous in D */
     int64_t x_batch_stride; /* in floats */
     int64_t x_step_stride;
     const float *packed;        /* from skiprnn_pack */
     const float *h, *c;         /* initial state [L, B, H]; c NULL without cell state */
-    const float *p, *acc;       /* [B]; NULL: 1 and 0 */
+    const float *p, *acc;       /* [B]; NULL for p: 1; NULL for acc: 0 */
     const float *gate_weight;   /* [gate_count * H]; NULL without a gate */
     const float *gate_bias;     /* [1]; NULL without a gate */
     const float *dropout_mask;  /* [L - 1, B, H], or NULL */
     const int64_t *begin;       /* first real step of each sequence [B]; NULL: 0 */
-    const int64_t *end;         /* the one after its last [B]; NULL: T */
-    const uint8_t *schedule;    /* updates from outside [B, T], 0 or 1; NULL: the gate decides */
+    const int64_t *end;         /* the step after each sequence's last real step [B]; NULL: T */
+    const uint8_t *schedule;    /* prescribed updates [B, T], 0 or 1; NULL: the gate decides */
     const float *noise;         /* u = v > noise [B, T]; NULL: u = v > threshold */
-    int64_t gate_count;         /* layers that the gate reads; 0: no gate (then there is a schedule) */
-    const int64_t *gate_layers; /* which, each 0..L-1 [gate_count] */
+    int64_t gate_count;         /* number of layers that the gate reads; 0: no gate (this needs a schedule) */
+    const int64_t *gate_layers; /* which layers the gate reads, 0..L-1 [gate_count] */
     float threshold;
 } skiprnn_problem;
 
-/* What it writes; all of it, padding too. */
+/* What a scan writes. Every element is written, at padding too. */
 typedef struct {
-    float *output;  /* [B, T, H], 0 at padding; with last_only [B, H] */
+    float *output;  /* [B, T, H], 0 at padding; [B, H] with last_only */
     float *h, *c;   /* [L, B, H]; c NULL without cell state */
     float *p, *acc; /* [B] */
     float *updates; /* [B, T], 0 or 1 */
 } skiprnn_result;
 
-/* What a backward needs beside the problem. One record for each update, of skiprnn_record_size floats; memory grows
- * with updates, as what is not used of `records` is not touched. */
+/* What a backward needs in addition to the problem. Every update has a record of skiprnn_record_size floats. Memory
+ * grows with the number of updates, because the unused part of `records` is never touched. */
 typedef struct {
     float *records;
-    int64_t capacity; /* records that there is room for: skiprnn_records(problem) are always enough */
-    int64_t used;     /* written by skiprnn_forward: how many of them, from the first, are to be kept */
-    int64_t *chains;  /* [B, 2]: each sequence's last record (-1: none) and its number of updates */
+    int64_t capacity; /* the number of records that fit; skiprnn_records(problem) is always enough */
+    int64_t used;     /* skiprnn_forward writes how many records, from the first, have to be kept */
+    int64_t *chains;  /* [B, 2]: the index of each sequence's last record (-1: none) and its number of updates */
     float *projected; /* [skiprnn_projected_size], W x + b of every step; NULL where that size is 0 */
 } skiprnn_saved;
 
-/* Gradients that come in (contiguous but for the strides; NULL: 0) ... */
+/* The gradients of the results, which a backward reads. All but `output` are contiguous; NULL means 0. */
 typedef struct {
-    const float *output;         /* as the result's */
+    const float *output;         /* shaped as the result's output */
     int64_t output_batch_stride; /* in floats; contiguous in H */
     int64_t output_step_stride;
     const float *h, *c, *p, *acc, *updates;
 } skiprnn_incoming;
 
-/* ... and go out. All are written whole, but x, which the caller sets to 0 before, as only used steps get one. */
+/* The gradients that a backward writes. It writes every element, except of x: the caller has to fill x's gradient with
+ * 0 first, because only the steps that are updated are written. */
 typedef struct {
-    float *x;                       /* [B, T, D], or NULL if none is wanted */
+    float *x;                       /* [B, T, D]; NULL if it is not wanted */
     float *const *weights;          /* weight_ih, weight_hh, bias_ih, bias_hh of each layer [4 * L] */
-    float *h, *c, *p, *acc;         /* c NULL without cell state, p and acc where those of the problem are */
+    float *h, *c, *p, *acc;         /* c NULL without cell state; p and acc NULL where the problem's are */
     float *gate_weight, *gate_bias; /* NULL without a gate */
     float *dropout_mask;            /* NULL without a mask */
 } skiprnn_outgoing;
 
-/* SKIPRNN_ABI of the library. */
+/* The library's SKIPRNN_ABI. */
 int64_t skiprnn_abi(void);
 
-/* Names of the instruction sets that the library has kernels for and this machine can run, best first, with commas. */
+/* Names of the instruction sets that the library has kernels for and that this machine supports: best first, separated
+ * by commas. */
 const char *skiprnn_levels(void);
 
-/* The one in use. */
+/* The name of the instruction set in use. */
 const char *skiprnn_level(void);
 
-/* Use that one from now on; 0 if there is none of that name here. Not while a scan runs. */
+/* Uses the named instruction set from now on. Returns 1, or 0 if skiprnn_levels does not list it. Must not be called
+ * while a scan runs. */
 int skiprnn_set_level(const char *name);
 
-/* Floats that the weights take in the kernels' layout, which is that of all levels. */
+/* The number of floats that skiprnn_pack writes. It is the same for all instruction sets. */
 int64_t skiprnn_packed_size(const skiprnn_shape *shape, int64_t purpose);
 
-/* Lays the weights out (weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih, bias_hh [G*H] of each layer, [4 * L]) in
- * `packed`, 64-byte aligned, and a copy of them behind. With `*known` not 0 it compares them with the copy, and does so
- * only if they differ; sets it to 1. Takes `threads` at most. Returns 1 if it packed, else 0. */
+/* Writes the weights in the kernels' layout to `packed`, which is 64-byte aligned, followed by a plain copy of them.
+ * The weights are weight_ih [G*H, D or H], weight_hh [G*H, H], bias_ih and bias_hh [G*H] of every layer [4 * L].
+ * `*known` is 0 before the first call, which sets it to 1. Later calls compare the weights with the copy, and write
+ * only if they differ. Uses at most `threads` threads. Returns 1 if it wrote the weights, 0 if they had not changed. */
 int skiprnn_pack(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, int64_t threads,
                  float *packed, uint64_t *known);
 
-/* Whether that is what `packed`, which skiprnn_pack has filled, holds. */
+/* Whether `packed`, which skiprnn_pack has filled, holds these weights: 1 or 0. */
 int skiprnn_packed_is(const skiprnn_shape *shape, const float *const *weights, int64_t purpose, const float *packed);
 
-int64_t skiprnn_record_size(const skiprnn_problem *problem); /* floats of one record */
-int64_t skiprnn_records(const skiprnn_problem *problem);     /* records that are enough for all updates there can be */
-int64_t skiprnn_projected_size(const skiprnn_problem *problem); /* floats of W x + b of all steps; 0: made as needed */
+/* The number of floats in one record. */
+int64_t skiprnn_record_size(const skiprnn_problem *problem);
 
-/* Runs the scan. `saved` NULL: for no backward. Returns SKIPRNN_OK or what was wrong. */
+/* The number of records that is always enough. */
+int64_t skiprnn_records(const skiprnn_problem *problem);
+
+/* The number of floats in W x + b of all steps; 0 if it is computed as needed instead. */
+int64_t skiprnn_projected_size(const skiprnn_problem *problem);
+
+/* Runs the scan. `saved` is NULL if no backward follows. Returns SKIPRNN_OK or the fault. */
 int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved);
 
-/* The gradients. `problem` as it went forward; `packed` from skiprnn_pack for a backward, for one to x if x's is
- * wanted. */
+/* Computes the gradients. `problem` is that of the forward. `packed` comes from skiprnn_pack for SKIPRNN_BACKWARD_TO_X
+ * if the gradient of x is wanted, for SKIPRNN_BACKWARD otherwise. Returns SKIPRNN_OK or the fault. */
 int skiprnn_backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
                      const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing);
 
-/* y = sigmoid(x) or, with `kind` 1, tanh(x), of n values, as the kernels compute them: for their tests. */
+/* Computes y = sigmoid(x) (`kind` 0) or y = tanh(x) (`kind` 1) of n values as the kernels do. Only tests use it. */
 void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y);
 
 #ifdef __cplusplus

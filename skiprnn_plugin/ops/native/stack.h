@@ -1,4 +1,4 @@
-/* The stack of layers: candidate states of several sequences, each at its own step; and the gate's arithmetic. */
+/* The stack of layers: computes candidate states of several sequences, each at a step of its own, and the gate. */
 #ifndef SKIPRNN_STACK_H
 #define SKIPRNN_STACK_H
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/* Memory of one scan in one thread, all 0 at first, 64-byte aligned, freed together. */
+/* The memory of one thread during one scan: filled with zeros, 64-byte aligned, and freed all at once. */
 class Memory {
 public:
     bool failed = false;
@@ -33,7 +33,7 @@ private:
     void *last = nullptr;
 
     void *bytes(int64_t size) {
-        const int64_t header = 64;  // where the block before is kept
+        const int64_t header = 64;  // holds the address of the previous block
         size = (size + 2 * header - 1) / header * header + header;
         void *block = nullptr;
         if (posix_memalign(&block, header, (size_t)size) != 0) {
@@ -47,19 +47,20 @@ private:
     }
 };
 
-/* One layer: its packed weights, and what is held and made at the time: by state, or by place, for each candidate. */
+/* One layer: its packed weights, and arrays with one row for each state that is held, or for each place, which is where
+ * a candidate is computed (see Place). */
 struct Layer {
     const float *bias, *ih, *hh;
     int64_t input, ih_strip, hh_strip;
-    float *h, *c;         /* the states that are held, each [width]; c NULL without one */
-    float *u;             /* U h of these, [hh_first][width]; NULL where it goes straight into the sums */
-    float *new_h, *new_c; /* candidates, by place, each [width]; h and c themselves if these are to be overwritten */
-    float *kept;          /* what `combine` keeps, by place, [kept][width] */
-    float *read;          /* what the layer read, by place, if that is the layer below through a mask, [width] */
-    float *reset_h;       /* r h, by place, where the cell has that, [width] */
+    float *h, *c; /* the states that are held, by state, [width]; c NULL without cell state */
+    float *u;     /* U h of the states, by state, [hh_first][width]; NULL if U h is added to the sums directly */
+    float *new_h, *new_c; /* candidates, by place, [width]; equal to h and c if candidates overwrite the states */
+    float *kept;          /* the sums, which `combine` replaces by what the backward needs, by place, [kept][width] */
+    float *read;    /* the layer's input if it is the masked candidate of the layer below, by place, [width]; or NULL */
+    float *reset_h; /* r h, by place, [width]; NULL unless the cell needs it */
 };
 
-/* Where a candidate is wanted: of which sequence, when, and which of the held states it comes from. */
+/* A candidate to compute: its sequence, its step, and the index of the held state that it starts from. */
 struct Place {
     int64_t row, time, state;
 };
@@ -70,15 +71,15 @@ struct Stack {
     const CellLayout &cell;
     const int64_t hidden, width, strips, states, places, kept_row, u_row;
     Layer *layers;
-    float *x;                      /* of the places [places][D] */
-    const float *projected;        /* W x + b of all steps [B, T, gates * width]; or NULL */
-    const float **ready = nullptr; /* W x + b of each place; neither: made here */
+    float *x;                      /* inputs of the lowest layer, by place [places][D] */
+    const float *projected;        /* W x + b of all steps [B, T, gates * width], or NULL */
+    const float **ready = nullptr; /* W x + b, by place, or NULL; if `projected` is NULL too, it is computed here */
     float *gate_weight;            /* [gate_count][width] */
     float *logits;                 /* [padded(places)] */
     Memory memory;
 
-    /* For so many states at a time. Where `separate_places` is 0, candidates overwrite the states that they come from.
-     */
+    /* For `states` states at a time and `separate_places` places. If `separate_places` is 0, place i belongs to state
+     * i, and candidates overwrite the states that they start from. */
     Stack(const skiprnn_problem &p, const Team &team, const float *projected, int64_t states, int64_t separate_places)
         : problem(p), team(team), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
           strips(strips_of(hidden)), states(states), places(separate_places ? separate_places : states),
@@ -91,11 +92,11 @@ struct Stack {
         const float *packed = p.packed;
         for (int64_t l = 0; l < p.shape.layers; l++) {
             Layer &layer = layers[l];
-            const Packed at = packed_layer(p.shape, l);
-            layer.bias = packed + at.bias;
-            layer.ih = packed + at.ih;
-            layer.hh = packed + at.hh;
-            packed += at.size;
+            const PackedOffsets offsets = packed_layer(p.shape, l);
+            layer.bias = packed + offsets.bias;
+            layer.ih = packed + offsets.ih;
+            layer.hh = packed + offsets.hh;
+            packed += offsets.size;
             layer.input = inputs_of(p.shape, l);
             layer.ih_strip = layer.input * STRIP;
             layer.hh_strip = hidden * STRIP;
@@ -119,17 +120,17 @@ struct Stack {
         return problem.dropout_mask + ((layer - 1) * problem.batch + row) * hidden;
     }
 
-    /* Every other time true; see `multiply_with`. */
+    /* Returns true every other time: the direction of the next product, see `multiply_with`. */
     bool turn() { return turned = !turned; }
 
-    /* U h of the first `count` states. */
+    /* Computes U h of the first `count` states. */
     void recur(int64_t count) {
         for (int64_t l = 0; l < problem.shape.layers; l++)
             multiply(team, layers[l].h, width, layers[l].hh, layers[l].hh_strip, nullptr, 0, layers[l].u, u_row, count,
                      cell.hh_first * strips, hidden, turn());
     }
 
-    /* Candidates of `count` places, which are those from `first` on. Without `u`, place i has state i. */
+    /* Computes the candidates of `count` places from `first` on. Without `u`, place i has to start from state i. */
     template <int CELL, bool KEEP>
     void candidates(int64_t first, int64_t count, const Place *at) {
         for (int64_t l = 0; l < problem.shape.layers; l++) {
@@ -156,21 +157,21 @@ struct Stack {
         }
     }
 
-    /* Layer `l`'s input at a place of that sequence, where there is a mask. */
+    /* Computes layer `l`'s input at a place of sequence `row` if there is a dropout mask. */
     void mask_input(int64_t l, int64_t place, int64_t row) {
         const float *from = layers[l - 1].new_h + place * width, *factor = mask(l, row);
         for (int64_t k = 0; k < hidden; k++) layers[l].read[place * width + k] = from[k] * factor[k];
     }
 
-    /* What a layer above the lowest read, by place. */
+    /* The input, by place, of a layer above the lowest. */
     const float *read_by(int64_t l) const { return layers[l].read ? layers[l].read : layers[l - 1].new_h; }
 
-    /* What the lowest reads. */
+    /* The input of the lowest layer. */
     const float *x_at(int64_t row, int64_t t) const {
         return problem.x + row * problem.x_batch_stride + t * problem.x_step_stride;
     }
 
-    /* p of the candidates of the places from `first` on. */
+    /* Computes p of the candidates of `count` places from `first` on. */
     void probabilities(int64_t first, int64_t count, float *p) {
         for (int64_t i = 0; i < count; i++) {
             V sum = fill(0);
@@ -193,12 +194,12 @@ struct Stack {
 private:
     bool turned = false;
 
-    /* W x + b into the sums. */
+    /* Writes W x + b to the sums. */
     void project(int64_t l, int64_t first, int64_t count, const Place *at) {
         const Layer &layer = layers[l];
         const int64_t size = cell.gates * width;
         float *kept = layer.kept + first * kept_row;
-        for (int64_t i = 0; i < count; i++)  // blocks that no W x goes to
+        for (int64_t i = 0; i < count; i++)  // these blocks get no W x, only the bias
             for (int64_t k = size; k < cell.sums * width; k += LANES)
                 store(kept + i * kept_row + k, load(layer.bias + k));
         const float *input = x + first * layer.input;
@@ -220,11 +221,11 @@ private:
     }
 };
 
-/* v of a step. */
+/* v of a step, the sum that the gate rounds. */
 inline float before_rounding(float p, float acc) { return acc + (p <= 1 - acc ? p : 1 - acc); }
 
-/* The first update of a sequence from step `t` on, `end` if there is none; `acc` becomes what the skipped steps add up
- * to. */
+/* The step of the sequence's first update from step `t` on; `end` if there is none. `acc` becomes the sum after the
+ * steps that are skipped until then. */
 inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc) {
     const bool gated = problem.gate_count > 0;
     const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;

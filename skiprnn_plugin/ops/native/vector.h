@@ -1,8 +1,8 @@
-/* V: 16 floats in as many registers as the instruction set needs, and the functions of them that a recurrent cell
- * takes.
+/* V: 16 floats in as many registers as the instruction set needs, and the functions that a recurrent cell applies to
+ * them.
  *
- * Everything is elementwise but `total`, so results do not depend on the registers' width. Nothing here may be compiled
- * with -ffast-math, which would take the rounding by a large number out of `Exponential`.
+ * Every function except `total` is elementwise, so results do not depend on the registers' width. This must not be
+ * compiled with -ffast-math, which would remove the rounding in `Exponential` (adding and subtracting a large number).
  */
 #ifndef SKIPRNN_VECTOR_H
 #define SKIPRNN_VECTOR_H
@@ -18,7 +18,7 @@
 
 namespace {
 
-/* A V of several registers would be handed to a function, and come back, in memory. */
+/* Without inlining, a V of several registers would be passed to a function, and returned, in memory. */
 #define SKIPRNN_INLINED __attribute__((always_inline))
 #define SKIPRNN_INLINE inline SKIPRNN_INLINED
 
@@ -50,9 +50,9 @@ SKIPRNN_INLINE Floats load_part(const float *from) {
 
 SKIPRNN_INLINE void store_part(float *to, Floats part) { memcpy(to, &part, sizeof part); }
 
-SKIPRNN_INLINE Floats all(float value) { return value - Floats{}; }  // + would turn -0 into 0
+SKIPRNN_INLINE Floats all(float value) { return value - Floats{}; }  // adding would turn -0 into 0
 
-/* Copied as a whole, a V of several registers would pass through memory. */
+/* Loads part by part: if it were copied as a whole, a V of several registers would go through memory. */
 SKIPRNN_INLINE V load(const float *from) {
     V v;
     SKIPRNN_EACH_PART v.part[i] = load_part(from + i * WIDTH);
@@ -87,7 +87,7 @@ SKIPRNN_INLINE V operator/(V a, V b) {
     return a;
 }
 
-/* v in its first `count` lanes; 0 in the others, whatever they hold, NaN too. */
+/* v in its first `count` lanes and 0 in the others, even where v is NaN. */
 SKIPRNN_INLINE V first_lanes(V v, int64_t count) {
     static constexpr int32_t which[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     const int32_t *from = which + LANES - (count < LANES ? count : LANES);
@@ -99,7 +99,7 @@ SKIPRNN_INLINE V first_lanes(V v, int64_t count) {
     return v;
 }
 
-/* a b + c, rounded once where the instruction set can. */
+/* a b + c, rounded only once if the instruction set supports that. */
 SKIPRNN_INLINE Floats multiply_add(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
     return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -117,7 +117,7 @@ SKIPRNN_INLINE V multiply_add(V a, V b, V c) {
     return c;
 }
 
-/* Sum of the 16, always in this order. */
+/* The sum of the 16 lanes, always added in this order. */
 SKIPRNN_INLINE float total(V v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v.part[0]);
@@ -129,7 +129,8 @@ SKIPRNN_INLINE float total(V v) {
     return lanes[0];
 }
 
-/* Of one register. All keep NaN: a comparison with it is false, and the second value is then taken. */
+/* This and the next two work on one register and keep NaN: a comparison with NaN is false, which selects the second
+ * value. */
 SKIPRNN_INLINE Floats choose(Integers which, Floats yes, Floats no) {
     return (Floats)((which & (Integers)yes) | (~which & (Integers)no));
 }
@@ -139,13 +140,13 @@ SKIPRNN_INLINE Floats absolute(Floats x) { return (Floats)((Integers)x & 0x7ffff
 SKIPRNN_INLINE Floats at_least(Floats x, float limit) {
     const Floats limits = all(limit);
 #if defined(__AVX512F__)
-    return (Floats)_mm512_max_ps((__m512)limits, (__m512)x);  // the second, if one is NaN
+    return (Floats)_mm512_max_ps((__m512)limits, (__m512)x);  // returns the second value if either is NaN
 #else
     return choose(x < limits, limits, x);
 #endif
 }
 
-/* exp(y) = 2^n (1 + rest), |rest| < 0.42, with a relative error of rest below 2e-7, for -150 < y / log 2 <= 0. */
+/* exp(y) = 2^n (1 + rest) with |rest| < 0.42, for -150 < y / log 2 <= 0. The relative error of `rest` is below 2e-7. */
 struct Exponential {
     Floats n, rest;
 
@@ -156,10 +157,10 @@ struct Exponential {
         const float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
         n = multiply_add(y, all(1.44269504f), all(shift)) - shift;
 #endif
-        // log 2 in two parts, the first of so few digits that n times it is exact
+        // log 2 is split into two parts; the first has so few digits that its product with n is exact
         Floats r = multiply_add(n, all(-0.693359375f), y);
         r = multiply_add(n, all(2.12194440e-4f), r);
-        // exp(r) - 1 = r + r^2 (a polynomial that makes the largest relative error 1.4e-8)
+        // exp(r) - 1 = r + r^2 (a polynomial; its largest relative error is 1.4e-8)
         Floats sum = all(0.0013946450781077147f);
         sum = multiply_add(sum, r, all(0.008366583846509457f));
         sum = multiply_add(sum, r, all(0.04166628047823906f));
@@ -174,29 +175,30 @@ struct Exponential {
         return (Floats)_mm512_scalef_ps((__m512)x, (__m512)n);
 #else
         const Integers whole = (Integers)(n + 12582912.0f) - (Integers)all(12582912.0f);
-        const Integers half = whole >> 1;  // in two factors, as 2^n may be denormal
+        const Integers half = whole >> 1;  // two factors, because 2^n may be denormal
         return x * (Floats)((half + 127) << 23) * (Floats)((whole - half + 127) << 23);
 #endif
     }
 };
 
-/* 1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow; down to the smallest denormal number. */
+/* 1 / (1 + exp(-x)), computed from exp(-|x|), which cannot overflow. Results go down to the smallest denormal number.
+ */
 SKIPRNN_INLINE V sigmoid(V x) {
     SKIPRNN_EACH_PART {
         const Floats value = x.part[i];
-        const Exponential of(at_least((Floats)((Integers)value | INT32_MIN), -104.0f));
-        const Floats e = of.scale(1.0f + of.rest);
+        const Exponential exponential(at_least((Floats)((Integers)value | INT32_MIN), -104.0f));
+        const Floats e = exponential.scale(1.0f + exponential.rest);
         x.part[i] = choose((Integers)value >> 31, e, all(1.0f)) / (1.0f + e);
     }
     return x;
 }
 
-/* tanh(x) = -s / (2 + s) with s = exp(-2 |x|) - 1, the sign put back. */
+/* tanh(x) = -s / (2 + s) with s = exp(-2 |x|) - 1, with the sign of x. */
 SKIPRNN_INLINE V tanh(V x) {
     SKIPRNN_EACH_PART {
         const Floats value = x.part[i];
-        const Exponential of(at_least(-2.0f * absolute(value), -80.0f));
-        const Floats scale = of.scale(all(1.0f)), s = multiply_add(scale, of.rest, scale - 1.0f);
+        const Exponential exponential(at_least(-2.0f * absolute(value), -80.0f));
+        const Floats scale = exponential.scale(all(1.0f)), s = multiply_add(scale, exponential.rest, scale - 1.0f);
         x.part[i] = (Floats)((Integers)absolute(s / (2.0f + s)) | ((Integers)value & INT32_MIN));
     }
     return x;
