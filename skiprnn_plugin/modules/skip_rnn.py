@@ -151,8 +151,8 @@ class SkipRNNBase(nn.Module):
             return tuple([LayerWeights(*map(self._get, names)) for names in layers])
 
     def _gate(self, suffix: str) -> Optional[Gate]:
-        weight = self._get("update_weight" + suffix)
-        return None if weight is None else Gate(weight, self._get("update_bias" + suffix), self.gate_layers)
+        weight, bias = self._get("update_weight" + suffix), self._get("update_bias" + suffix)
+        return None if weight is None else Gate(weight, bias, self.gate_layers)
 
     def _get(self, name: str) -> Optional[Tensor]:
         """The parameter of that name, or the value that a parametrization computes for it. For a parameter this takes a

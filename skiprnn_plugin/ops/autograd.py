@@ -31,12 +31,13 @@ def scan(
     last_only: bool,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """As ``reference.scan``, by the engine of that name, which has ``kernels``; B is 1 or more."""
-    kernels, device = ENGINES[engine].kernels, x.device.type
+    kernels = ENGINES[engine].kernels
     weights = flatten_weights(weights)
     h, c, p, acc = state
-    autocast = is_autocast_enabled(device)
+    # an engine that takes certain dtypes alone is refused under autocast
+    autocast = ENGINES[engine].dtypes is None and is_autocast_enabled(x.device.type)
     if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
-        dtype = torch.get_autocast_dtype(device)
+        dtype = torch.get_autocast_dtype(x.device.type)
         x, h, c, dropout_mask, *weights = (_lower(tensor, dtype) for tensor in (x, h, c, dropout_mask, *weights))
     gate_weight, gate_bias, gate_layers = (None, None, ()) if gate is None else gate
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask, begin, end, schedule, noise)
@@ -48,7 +49,7 @@ def scan(
     keep = torch.is_grad_enabled() and any(
         [tensor is not None and tensor.requires_grad for tensor in (*operands, *weights)]
     )
-    with torch.autocast(device, enabled=False) if autocast else NOTHING:
+    with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
         if registered:
             results = scan_op(operands, weights, options, engine, keep)
         elif keep:

@@ -36,10 +36,15 @@ def check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) ->
         _check_tensor("x", x, x.shape, first)
     hidden = weights[0].weight_hh.shape[-1]
     rows, norm = cell.num_gates * hidden, cell.num_normalized * hidden
-    normalized = any([w.norm_weight is not None or w.norm_bias is not None for w in weights])
+    normalized = False
+    for w in weights:
+        normalized = normalized or w.norm_weight is not None or w.norm_bias is not None
     for layer, w in enumerate(weights):
-        shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,), (norm,), (norm,))
-        _check_tensors(f"weights[{layer}]", w, shapes if normalized else shapes[:4], first)
+        shapes = ((rows, width if layer == 0 else hidden), (rows, hidden), (rows,), (rows,))
+        if normalized:
+            shapes = (*shapes, (norm,), (norm,))
+        if not _agree(w, shapes, first):
+            _check_tensors(f"weights[{layer}]", w, shapes, first)
 
 
 def as_state(state) -> SkipState:
@@ -57,9 +62,9 @@ def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tenso
     h, c, p, acc = state = as_state(state)
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
-    same = _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
     dtype = gate_dtype(h)
-    if not same or x.dtype != dtype:
+    if not _agree(state, shapes, x) or x.dtype != dtype:
+        _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
         state = SkipState(h, c, *(value if value is None else value.to(dtype) for value in (p, acc)))
     return state if cell.has_c or c is None else state._replace(c=None)
 
@@ -78,8 +83,9 @@ def check_gate(gate: Optional[Gate], layers: int, hidden: int, x: Tensor, dtype:
     weight, bias, chosen = gate
     if len(chosen) == 0 or min(chosen) < -layers or max(chosen) >= layers:
         raise ValueError(f"gate.layers: expected layers within 0..{layers - 1}, got {tuple(chosen)}")
-    same = _check_tensors("gate", gate, ((1, len(chosen) * hidden), (1,)), x, any_dtype=("weight", "bias"))
-    if not same or x.dtype != dtype:
+    shapes = ((1, len(chosen) * hidden), (1,))
+    if not _agree(gate, shapes, x) or x.dtype != dtype:
+        _check_tensors("gate", gate, shapes, x, any_dtype=("weight", "bias"))
         gate = Gate(weight.to(dtype), bias.to(dtype), chosen)
     return gate._replace(layers=tuple([layer % layers for layer in chosen])) if min(chosen) < 0 else gate
 
@@ -157,28 +163,31 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
         raise ValueError(f"{argument}: expected shape {tuple(shape)}, got {tuple(tensor.shape)}")
 
 
+def _agree(tensors: tuple, shapes: Sequence[Optional[Tuple[int, ...]]], like: Tensor) -> bool:
+    """Whether the tensors that should have a shape have it, and the dtype and device of ``like``. This is a quick look,
+    as mostly all is well."""
+    dtype, device = like.dtype, like.device
+    try:
+        for tensor, shape in zip(tensors, shapes):
+            if shape is not None and (tensor.shape != shape or tensor.dtype != dtype or tensor.device != device):
+                return False
+    except AttributeError:  # not a tensor
+        return False
+    return True
+
+
 def _check_tensors(
     argument: str,
     tensors: tuple,
     shapes: Sequence[Optional[Tuple[int, ...]]],
     like: Tensor,
     any_dtype: Sequence[str] = (),
-) -> bool:
+) -> None:
     """:func:`_check_tensor` for the fields of a NamedTuple that have a shape; those named in ``any_dtype`` may have a
-    dtype of their own. Returns whether all have the dtype and device of ``like``."""
-    dtype, device = like.dtype, like.device
-    try:  # a quick look first, as mostly all is well
-        for tensor, shape in zip(tensors, shapes):
-            if shape is not None and (tensor.shape != shape or tensor.dtype != dtype or tensor.device != device):
-                break
-        else:
-            return True
-    except AttributeError:  # not a tensor
-        pass
+    dtype of their own."""
     for field, tensor, shape in zip(tensors._fields, tensors, shapes):
         if shape is not None:
             _check_tensor(f"{argument}.{field}", tensor, shape, like, field not in any_dtype)
-    return False
 
 
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
