@@ -8,8 +8,8 @@ import torch
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import images, main, text
-from skiprnn_plugin.cli.plot.read_samples import Read
 from skiprnn_plugin.cli.plot.text import COLUMNS, Text, as_html, wrap
+from skiprnn_plugin.runs.samples import Read
 from skiprnn_plugin.tasks.presentation import Drawing, Presented
 
 from ..command_line import train

@@ -17,9 +17,9 @@ from PIL import Image
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.predict.inputs import Input, read_inputs
-from skiprnn_plugin.cli.predict.outcomes import as_json, as_rows
+from skiprnn_plugin.cli.predict.output import as_json, as_rows
 from skiprnn_plugin.hub import Prediction, from_pretrained
+from skiprnn_plugin.runs.inputs import Input, read_inputs
 
 from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skiprnn_plugin.cli.report import Group, as_markdown, main
+from skiprnn_plugin.cli.report import as_markdown, main
+from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.run import Run
 from skiprnn_plugin.runs.tables import TABLES
 

@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
-from skiprnn_plugin.cli.report import Group, as_json, as_markdown, main
+from skiprnn_plugin.cli.report import as_markdown, main
+from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.saved import as_saved
 from skiprnn_plugin.runs.tables import TABLES
 
 from .. import command_line
@@ -130,7 +132,7 @@ def test_a_spread_over_videos():
     assert head[4:] == ["mAP", "updates ± over sequences", "FLOPs", "runs"]
     assert line[1:] == ["8.32%", "41.9 ± 11.3", "6.41e11", "8.50% ± 0.71%", "42.0 ± 12.5", "-", "2"]
     assert "over runs, of updates standard deviation over sequences (the paper's: of updates, over videos)" in markdown
-    values = as_json(group, table, "valid")
+    values = as_saved(group, table, "valid")
     assert values["mean"] == {"mAP": pytest.approx(0.085), "updates": 42.0, "updates_std": 12.5, "flops": None}
     assert values["std"]["updates"] == pytest.approx(8**0.5)
 

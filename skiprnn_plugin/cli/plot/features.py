@@ -4,8 +4,8 @@ from typing import List, NamedTuple
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample
 from .figures import new_figure
-from .read_samples import Read, describe_sample
 
 MOST_CURVES = 8  # more features are drawn as one curve
 MARKS = {"lineoffsets": 0.05, "linelengths": 0.1, "linewidths": 0.7, "color": "#d62728"}  # as high as the panel is 1

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Iterable, NamedTuple
 import numpy as np
 
 from ...arguments import UserError
-from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from ..predict.videos import add_weights_argument, is_video, open_videos
+from ...runs.checkpoint import load_hub
+from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
 from .figures import DPI, WIDTH, check_output, new_figure, save
 
 if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..predict.inputs import check_inputs
+    from ...runs.inputs import check_inputs, is_video, open_videos
 
     check_output(args.output)
     if not 1 <= args.num_frames <= MOST_FRAMES:
@@ -74,8 +74,8 @@ def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
 
     They are drawn whole, where the encoder sees what is in their middle.
     """
-    from ..predict.inputs import read_inputs
-    from ..predict.outcomes import find_likeliest
+    from ...runs.inputs import read_inputs
+    from ...runs.outcomes import find_likeliest
 
     (read,) = read_inputs(hub, [path], [], videos)
     try:

@@ -4,8 +4,8 @@ from typing import List, NamedTuple, Optional
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample
 from .figures import new_figure
-from .read_samples import Read, describe_sample
 
 # Red and blue as in the paper; different in lightness and shape too, for readers who see them alike
 USED = {"color": "#d62728", "marker": "o", "markersize": 5.5, "zorder": 3}

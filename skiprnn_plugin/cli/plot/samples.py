@@ -7,11 +7,12 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from ...arguments import UserError
-from ...runs.checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
+from ...runs.checkpoint import Loaded, load_checkpoint
 from ...runs.find import find_checkpoint
+from ...runs.samples import Read, read_samples
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, check_split, prepare_loading
 from . import features, images, panels, text
 from .figures import FORMATS, check_output, replace, save
-from .read_samples import Read, read_samples
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -19,7 +20,7 @@ MOST_SEQUENCES = 50  # more make a picture that few programs open
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint (*.pt), or a save-dir for its last one")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
     parser.add_argument("--output", type=Path, default=Path("samples.png"), help="default: %(default)s")
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="default: %(default)s")
     parser.add_argument("--split", default="valid", help="held-out split to take them from (default: %(default)s)")

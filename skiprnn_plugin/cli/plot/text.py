@@ -6,8 +6,8 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample
 from .figures import DPI, WIDTH, new_figure
-from .read_samples import Read, describe_sample
 
 # Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
 LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16

@@ -7,10 +7,11 @@ from typing import List, Tuple
 
 import numpy as np
 
-from ...runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from ...runs.find import RUN_HELP, find_files
+from ...runs.checkpoint import read_runs
+from ...runs.find import find_files
 from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 from ..command import as_table
+from ..loading import RUN_HELP, add_loading_arguments, check_split, prepare_loading
 from .figures import COLORS, TITLES, check_output, new_figure, save
 
 HELP = "draw the task metric of runs against the samples that they used"

@@ -1,20 +1,18 @@
 """``skiprnn-predict``: what a trained model predicts for your own sequences, and how many of their steps it used."""
 
 import argparse
-import itertools
 import json
 import os
 import sys
-from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
+from typing import Optional, Sequence, TextIO
 
 from ...arguments import UserError
 from ...reading import show_progress
-from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
+from ...runs.checkpoint import load_hub
 from ..command import run_command
-from .videos import add_weights_argument, open_videos
+from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
 
 PROGRAM = "skiprnn-predict"
-WARM_UP = 3
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. It prints a line for each sequence, with columns
 separated by tabs: the likeliest class and its probability, or the predicted numbers; the number of used steps and of
@@ -72,8 +70,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     """Print lines to ``output`` as they come, or return JSON."""
-    from .inputs import check_inputs, read_inputs
-    from .outcomes import as_json, has_spans, print_rows
+    from ...runs.inputs import check_inputs, open_videos, read_inputs
+    from ...runs.outcomes import has_spans, predict_inputs
+    from .output import as_json, print_rows
 
     if args.batch_size < 1:
         raise UserError(f"--batch-size: expected at least 1, got {args.batch_size}")
@@ -98,12 +97,3 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     except (ImportError, ValueError) as error:  # an engine that can't run here; no library for the task's encode
         raise UserError(f"{args.checkpoint}: {error}") from error
     return None
-
-
-def predict_inputs(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
-    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times."""
-    first = list(itertools.islice(inputs, batch_size))
-    for _ in range(WARM_UP):
-        list(hub.run([read.encoded for read in first], batch_size))
-    kept, waiting = itertools.tee(itertools.chain(first, inputs))
-    return zip(kept, hub.run((read.encoded for read in waiting), batch_size))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Dict
 
 from ...arguments import UserError
-from .new_folder import new_folder
 
 
 def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +27,7 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
 
     ``options`` are for the record, with the version and the dtype. Raises UserError.
     """
+    from ...prepare.new_folder import new_folder
     from ...prepare.write_features import RECORD, write_features
     from ...version import __version__
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Dict
 
 from ...arguments import UserError
-from .new_folder import new_folder
 
 HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
 VOCAB_SIZE = 8000
@@ -41,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ...arguments import as_option_errors
     from ...prepare.imdb import binarize_imdb
+    from ...prepare.new_folder import new_folder
     from ...prepare.tokenize_text import RECORD
 
     _check(args)

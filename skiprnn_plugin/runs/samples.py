@@ -4,7 +4,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded, run_model
+from .checkpoint import Loaded, run_model
 
 
 class Read(NamedTuple):

@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...arguments import UserError
-from ...hub import SkipRNNHub
-from ...prepare.video import SUFFIXES
-from ...prepare.video_reader import VideoReader
-from ...reading import first_sentence
-from .videos import is_video
+from ..arguments import UserError
+from ..hub import SkipRNNHub
+from ..prepare.video import SUFFIXES
+from ..prepare.video_reader import VideoReader, open_reader
+from ..reading import first_sentence
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output
@@ -53,6 +52,31 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
             raise UserError(f"{file}: no such file")
         if Path(file).suffix.lower() not in suffixes:
             raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
+
+
+def is_video(path: str) -> bool:
+    """Whether the file's name is a video's."""
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
+    """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
+
+    Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
+    """
+    videos = list(filter(is_video, files))
+    if not videos:
+        if weights is not None:
+            raise UserError("--weights: expected a video to encode, got none")
+        return None
+    if weights is None:
+        raise UserError(
+            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+        )
+    reader = open_reader(hub.task.video_folder, hub.task.input_size, weights, hub.task.head_steps)
+    for video in videos:
+        next(reader.frames(video))
+    return reader
 
 
 def read_inputs(

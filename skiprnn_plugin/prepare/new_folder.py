@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Iterator, Optional
 
-from ...arguments import UserError
-from ...reading import first_sentence
+from ..arguments import UserError
+from ..reading import first_sentence
 
 
 @contextlib.contextmanager

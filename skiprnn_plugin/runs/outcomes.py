@@ -1,11 +1,37 @@
-"""When each class is present, from a model's probabilities at every step."""
+"""What a model predicts for a user's own sequences: which class is the likeliest, and when each class is present."""
 
-from typing import Any, Dict, List, NamedTuple
+import itertools
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
-from ...hub import Prediction, SkipRNNHub
+from ..hub import Prediction, SkipRNNHub
 from .inputs import Input
+
+WARM_UP = 3  # how often the first batch runs before the time counts
+
+
+def predict_inputs(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
+    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times."""
+    first = list(itertools.islice(inputs, batch_size))
+    for _ in range(WARM_UP):
+        list(hub.run([read.encoded for read in first], batch_size))
+    kept, waiting = itertools.tee(itertools.chain(first, inputs))
+    return zip(kept, hub.run((read.encoded for read in waiting), batch_size))
+
+
+def has_classes(hub: SkipRNNHub) -> bool:
+    return hub.task.predicts in ("classes", "labels")
+
+
+def has_spans(hub: SkipRNNHub) -> bool:
+    return hub.task.per_step and has_classes(hub)
+
+
+def find_likeliest(hub: SkipRNNHub, read: Input, prediction: Prediction) -> Tuple[str, float]:
+    """A class and its probability; of a model that predicts at every step, the highest at any step of the input."""
+    values = prediction.values[: len(read.kept)] if hub.task.per_step else prediction.values
+    return hub.class_names[values.argmax() % values.shape[-1]], float(values.max())
 
 
 class Span(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skiprnn_plugin.arguments import UserError
-from skiprnn_plugin.cli.prepare.new_folder import new_folder
+from skiprnn_plugin.prepare.new_folder import new_folder
 
 RECORD = "record.json"
 
