@@ -4,7 +4,7 @@ import argparse
 import itertools
 import time
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Optional, Sequence, Union
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -48,6 +48,14 @@ class SkipRNNHub(nn.Module):
     def reads_words(self) -> bool:
         """Whether the model reads words, by an embedding, and not numbers."""
         return getattr(self.model, "embedding", None) is not None
+
+    @property
+    def input_kinds(self) -> Tuple[str, ...]:
+        """What a user's sequences come as, see :class:`skiprnn_plugin.tasks.presentation.Inputs`."""
+        kinds = self.task.inputs.kinds
+        if kinds is None:
+            return ("texts", "token_ids") if self.reads_words else ("numbers",)
+        return tuple(kinds)
 
     @property
     def class_names(self) -> List[str]:
@@ -101,13 +109,15 @@ class SkipRNNHub(nn.Module):
         """A sequence as the model reads it: [T, D], or token ids, int64 [T].
 
         Args:
-            raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
-                words, their numbers too.
+            raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the task's
+                ``inputs`` have token ids, which is the default for a model with an embedding, those too.
 
         Raises ValueError if it is not such a sequence.
         """
-        expected = "a text or token ids [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
-        is_encoded = self.reads_words and not isinstance(raw, str)
+        expected = f"shape [T, {self.task.input_size}]"
+        if self.reads_words:
+            expected = "a text or token ids [T]" if "texts" in self.input_kinds else "token ids [T]"
+        is_encoded = "token_ids" in self.input_kinds and not isinstance(raw, str)
         try:
             tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
         except (TypeError, RuntimeError) as error:  # not an array

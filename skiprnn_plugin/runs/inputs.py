@@ -1,12 +1,10 @@
 """A user's own sequences, as ``skiprnn-predict`` is given them: files, texts and the lines of standard input."""
 
 import contextlib
-import csv
-import itertools
 import sys
 import textwrap
 from pathlib import Path
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from ..arguments import UserError
 from ..hub import SkipRNNHub
+from ..prepare.input_files import READERS, read_lines
 from ..prepare.video import SUFFIXES
 from ..prepare.video_reader import VideoReader, open_reader
 from ..reading import first_sentence
@@ -38,25 +37,41 @@ class Input(NamedTuple):
 
 
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
-    """Raise :class:`UserError`, before any is read, for an input that does not exist or that the model can't read."""
-    suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
-    if hub.task.video_folder is not None:
+    """Raise :class:`UserError`, before any is read, for an input that does not exist or that the task does not take."""
+    task, suffixes = hub.cfg.task._name, [*_find_readers(hub)]
+    if hub.task.inputs.video_folder is not None:
         suffixes += SUFFIXES
-    if not hub.reads_words and (texts or STANDARD_INPUT in files):
+    if "texts" not in hub.input_kinds and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
-        raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
+        raise UserError(f"{flag}: expected a model that reads texts, got one of task {task}")
     for file in files:
         if file == STANDARD_INPUT:
             continue
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
-        if Path(file).suffix.lower() not in suffixes:
-            raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
+        if _suffix(file) not in suffixes:
+            raise UserError(f"{file}: expected a file {' or '.join(suffixes)}, as models of task {task} read")
+
+
+def _find_readers(hub: SkipRNNHub) -> Dict[str, Callable[[str], Any]]:
+    """What reads a file of each suffix, except videos; :class:`UserError` if the task's ``inputs`` are not of use."""
+    kinds = hub.input_kinds
+    if not READERS.keys() >= {*kinds} or {"numbers", "token_ids"} <= {*kinds}:
+        raise UserError(
+            f"task {hub.cfg.task._name}: expected inputs.kinds to be texts, and numbers or token_ids, got "
+            f"{hub.task.inputs.kinds!r}"
+        )
+    readers = {suffix: reader for kind in kinds for suffix, reader in READERS[kind].items()}
+    return {**readers, **hub.task.inputs.readers}
+
+
+def _suffix(file: str) -> str:
+    return Path(file).suffix.lower()
 
 
 def is_video(path: str) -> bool:
     """Whether the file's name is a video's."""
-    return Path(path).suffix.lower() in SUFFIXES
+    return _suffix(path) in SUFFIXES
 
 
 def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
@@ -64,7 +79,7 @@ def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) 
 
     Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
-    videos = list(filter(is_video, files))
+    videos = [file for file in files if is_video(file) and _suffix(file) not in hub.task.inputs.readers]
     if not videos:
         if weights is not None:
             raise UserError("--weights: expected a video to encode, got none")
@@ -73,7 +88,8 @@ def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) 
         raise UserError(
             "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
         )
-    reader = open_reader(hub.task.video_folder, hub.task.input_size, weights, hub.task.head_steps)
+    inputs = hub.task.inputs
+    reader = open_reader(inputs.video_folder, hub.task.input_size, weights, inputs.head_steps)
     for video in videos:
         next(reader.frames(video))
     return reader
@@ -88,39 +104,44 @@ def read_inputs(
     """
     for text in texts:
         yield _encode_text(hub, _shorten(text) or "--text", text)
+    readers = _find_readers(hub)
     for file in files:
         if file == STANDARD_INPUT:
-            yield from _read_lines(hub)
-            continue
-        if is_video(file):
-            yield from _encode_array(hub, file, videos.encode(file))
-            continue
-        try:
-            raw = READERS[Path(file).suffix.lower()](file)
-        except UserError:
-            raise
-        except Exception as error:  # a file can be broken in any way
-            raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
-        if isinstance(raw, str):
-            yield _encode_text(hub, file, raw)
+            for line in read_lines(sys.stdin):
+                yield _encode_text(hub, _shorten(line), line)
         else:
-            yield from _encode_array(hub, file, raw)
+            # A task may have a reader of its own for files that are named as videos are
+            reader = readers.get(_suffix(file)) or videos.encode
+            yield from _encode(hub, file, _read(reader, file))
 
 
-def _read_lines(hub: SkipRNNHub) -> Iterator[Input]:
-    is_empty = True
+def _read(reader: Callable[[str], Any], file: str) -> Any:
     try:
-        for line in filter(str.strip, sys.stdin):
-            is_empty = False
-            yield _encode_text(hub, _shorten(line), line)
-    except UnicodeDecodeError as error:
-        raise UserError(f"standard input: can't be read ({first_sentence(error)})") from error
-    if is_empty:
-        raise UserError("standard input: expected a text on each line, it is empty")
+        return reader(file)
+    except UserError:
+        raise
+    except Exception as error:  # a file can be broken in any way
+        raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
 
 
 def _shorten(text: str) -> str:
     return textwrap.shorten(text, NAME_WIDTH, placeholder="...")
+
+
+def _encode(hub: SkipRNNHub, name: str, raw: Any) -> Iterator[Input]:
+    """What a file holds: a text, an array of one or N sequences, or a sequence as the task's own reader returns it."""
+    if isinstance(raw, str):
+        yield _encode_text(hub, name, raw)
+        return
+    if not isinstance(raw, np.ndarray):
+        yield _encode_sequence(hub, name, raw)
+        return
+    if raw.dtype.kind not in "biuf":
+        raise UserError(f"{name}: expected numbers, got {raw.dtype}")
+    if raw.ndim == 0 or raw.size == 0:
+        raise UserError(f"{name}: expected at least one step, got shape {raw.shape}")
+    for part_name, part in _split(hub, name, raw):
+        yield _encode_sequence(hub, part_name, part)
 
 
 def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
@@ -133,40 +154,38 @@ def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
     return Input(name, encoded, range(len(encoded)))
 
 
-def _encode_array(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterator[Input]:
-    if array.dtype.kind not in "biuf":
-        raise UserError(f"{name}: expected numbers, got {array.dtype}")
-    if array.ndim == 0 or array.size == 0:
-        raise UserError(f"{name}: expected at least one step, got shape {array.shape}")
-    for part_name, part in _split(hub, name, array):
-        try:
-            encoded = _encode_sequence(hub, part)
-        except ValueError as error:
-            raise UserError(f"{part_name}: {error}") from error
-        if hub.reads_words:
-            encoded = torch.from_numpy(hub.task.fit_token_ids(encoded.numpy()))
-        steps = () if hub.reads_words else (~encoded.isfinite()).any(1).nonzero()
-        if len(steps):
-            raise UserError(f"{part_name}: expected finite numbers, got others in step {int(steps[0])} (from 0)")
-        yield Input(part_name, encoded, hub.task.kept_steps(part, len(encoded)))
+def _encode_sequence(hub: SkipRNNHub, name: str, raw: Any) -> Input:
+    try:
+        encoded = _encode_steps(hub, raw)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+    if "token_ids" in hub.input_kinds:
+        encoded = torch.from_numpy(hub.task.fit_token_ids(encoded.numpy()))
+    elif not hub.reads_words:
+        wrong = (~encoded.isfinite()).any(1).nonzero()
+        if len(wrong):
+            raise UserError(f"{name}: expected finite numbers, got others in step {int(wrong[0])} (from 0)")
+    return Input(name, encoded, hub.task.kept_steps(raw, len(encoded)))
 
 
 def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:
     """The array as one sequence if the model reads it as one, otherwise as N sequences."""
     try:
-        _encode_sequence(hub, array)
+        _encode_steps(hub, array)
         return [(name, array)]
     except ValueError as error:
         try:
-            _encode_sequence(hub, array[0])
+            _encode_steps(hub, array[0])
         except ValueError:
             raise UserError(f"{name}: {error}") from error
     return ((f"{name}[{index}]", part) for index, part in enumerate(array))
 
 
-def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
-    """``hub.encode``, which reads [T] as [T, 1] too."""
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
+def _encode_steps(hub: SkipRNNHub, raw: Any) -> Tensor:
+    """As ``hub.encode``, and an array [T] as [T, 1] too."""
+    if not isinstance(raw, np.ndarray):
+        return hub.encode(raw)
+    array = raw.astype(raw.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
     try:
         return hub.encode(array)
     except ValueError:
@@ -174,77 +193,3 @@ def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
             with contextlib.suppress(ValueError):
                 return hub.encode(array[:, None])
         raise
-
-
-def _read_text(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8-sig")
-
-
-def _read_npy(path: str) -> np.ndarray:
-    # A mapped file's header is held against its size, before there is memory for what it promises. Copy-on-write, as
-    # torch warns of arrays that can't be written.
-    return np.lib.format.open_memmap(path, mode="c")
-
-
-def _read_csv(path: str) -> np.ndarray:
-    """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
-
-    A first line without any number is a header.
-    """
-    rows: List[List[float]] = []
-    are_whole = True
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, skipinitialspace=True, strict=True)
-        for index, fields in enumerate(filter(None, reader)):
-            if index == 0 and _is_header(fields):
-                continue
-            wrong = next(itertools.filterfalse(_is_number, fields), None)
-            if wrong is not None:
-                raise UserError(f"{path}:{reader.line_num}: expected numbers, got {wrong!r}")
-            if rows and len(fields) != len(rows[0]):
-                raise UserError(f"{path}:{reader.line_num}: expected {len(rows[0])} numbers, got {len(fields)}")
-            rows.append(list(map(float, fields)))
-            are_whole = are_whole and all(map(_is_whole, fields))
-    array = np.array(rows, ndmin=2)
-    return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
-
-
-def _is_header(fields: Sequence[str]) -> bool:
-    names = [field for field in fields if field.strip().lower() not in MISSING]
-    return bool(names) and not any(map(_is_number, fields))
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field  # 1_000 is a number to Python
-
-
-def _is_whole(field: str) -> bool:
-    return field.strip().lstrip("+-").isdecimal()
-
-
-def _read_png(path: str) -> np.ndarray:
-    """Brightness, uint8 [height, width]."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        found = image.mode
-        if "16" in str(image.tile[0][3]):  # Pillow would read their upper halves alone
-            found += " of 16 bits"
-        if found in IMAGE_MODES and image.convert("RGBA").getextrema()[-1][0] < 255:
-            found += " with transparency"
-        if found not in IMAGE_MODES:
-            raise UserError(
-                f"{path}: expected an opaque picture of 8 bits ({', '.join(IMAGE_MODES)}), got mode {found}"
-            )
-        return np.asarray(image.convert("L"))
-
-
-READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
-WORD_FILES = (".txt", ".npy")
-NUMBER_FILES = (".npy", ".csv", ".png")
-MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
-IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others

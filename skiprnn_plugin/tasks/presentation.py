@@ -1,8 +1,8 @@
 """What a task says to ``skiprnn-plot`` and ``skiprnn-predict``: how its sequences are drawn, described and read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -41,20 +41,44 @@ class Drawing:
     pixel_order: Optional[np.ndarray] = None
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What ``skiprnn-predict`` reads for a model of the task.
+
+    Attributes:
+        kinds: what a user's sequences come as, some of
+
+            - ``"texts"``: ``--text``, the lines of standard input, and files .txt; ``encode`` gets a str.
+            - ``"numbers"``: files .npy, .csv and .png; ``encode`` gets an array.
+            - ``"token_ids"``: files .npy, which hold what the model reads. ``encode`` does not get them, only
+              :meth:`Presented.fit_token_ids`. A task can't have them beside numbers.
+
+            None stands for texts and token ids if the model has an embedding, and for numbers otherwise.
+        readers: for files of other kinds, a function by the suffix of their names, in lower case, such as ``".wav"``.
+            It is called with a path (str), and returns what ``encode`` takes. An exception says that it can't read the
+            file.
+        video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of videos' frames.
+            Videos are then read too, and encoded as this folder says; ``encode`` gets the features.
+        head_steps: how many steps the model reads of a sequence, if these are its first ones; None if it reads its last
+            ones, or all. Later frames of a video are not encoded.
+    """
+
+    kinds: Optional[Tuple[str, ...]] = None
+    readers: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    video_folder: Optional[Path] = None
+    head_steps: Optional[int] = None
+
+
 class Presented:
     """A mixin for tasks with what the tools ask; every part has a default that a task may replace.
 
     Attributes:
         drawing: how sequences are drawn.
-        video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of videos' frames;
-            ``skiprnn-predict`` then takes videos too, and encodes them as this folder says.
-        head_steps: how many steps the model reads of a sequence, if these are its first ones; None if it reads its last
-            ones, or all.
+        inputs: which files and texts of a user's are read.
     """
 
     drawing = Drawing()
-    video_folder: Optional[Path] = None
-    head_steps: Optional[int] = None
+    inputs = Inputs()
 
     # A task sets these for the hub as well, see :class:`skiprnn_plugin.tasks.sequence.SequenceTask`
     predicts: Optional[str]
@@ -95,7 +119,7 @@ class Presented:
         return f"labels {listed or 'none'}, likeliest {predicted}"
 
     def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
-        """Token ids, int64 [T], cropped and padded as the model reads them; ``encode`` does the same with texts."""
+        """Token ids of a user's, int64 [T], cropped and padded as ``encode`` does it with texts."""
         return token_ids
 
     def kept_steps(self, raw: np.ndarray, encoded_steps: int) -> range:

@@ -24,11 +24,12 @@ step ends where the next one starts). If there is no span, it prints - and the h
 """
 THRESHOLD = 0.5
 INPUT_HELP = """
-for a model that reads numbers: a file .npy or .csv (a line for each step; a header is allowed) of [T, D], or [T] if D
-is 1, or whatever else its task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file .png,
-opaque and of 8 bits, if Pillow is installed); .npy may hold N sequences; for a model whose data skiprnn-prepare video
-made: also a video, with --weights; for a model that reads words: a file .txt that is one text, a file .npy of token
-ids, [T] or N sequences of them, or - for standard input, with a text on each line (empty lines are skipped)
+what the model's task reads. Numbers: a file .npy or .csv (a line for each step; a header is allowed) of [T, D], or [T]
+if D is 1, or whatever else the task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file
+.png, opaque and of 8 bits, if Pillow is installed); .npy may hold N sequences. Texts: a file .txt that is one text, or
+- for standard input, with a text on each line (empty lines are skipped). Token ids: a file .npy, [T] or N sequences of
+them. For a model whose data skiprnn-prepare video made also a video, with --weights. A task of your own may read other
+files
 """
 
 
