@@ -45,6 +45,11 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
     return overrides
 
 
+def add_split_argument(parser: argparse.ArgumentParser) -> None:
+    """``--split``, by default valid; :func:`check_split` refuses the one that models are trained on."""
+    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+
+
 def check_split(split: Optional[str]) -> None:
     """Raise :class:`UserError` for a split that is not held out."""
     if split == "train":

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +12,8 @@ from ...runs.rows import describe_experiment
 from ...runs.run import Run
 from ...runs.series import group_series, label_runs
 from ..command import as_table
-from ..loading import CHECKPOINT_HELP, add_loading_arguments, check_split, prepare_loading
-from .figures import COLORS, add_legend, check_output, new_figure, save
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
+from .figures import COLORS, add_legend, add_output_argument, check_output, new_figure, save
 
 HELP = "draw the average precision of each class or, where sequences have one label each, the accuracy in each class"
 ROWS, MOST_COLUMNS = 55, 3  # of bars in a column, while there are no more columns than this
@@ -24,8 +23,8 @@ LETTERS = 72  # of classes' names, in a row of all columns
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
-    parser.add_argument("--output", type=Path, default=Path("classes.png"), help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+    add_output_argument(parser, "classes.png")
+    add_split_argument(parser)
     add_loading_arguments(parser)
 
 

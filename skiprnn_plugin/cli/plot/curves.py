@@ -1,7 +1,6 @@
 """``skiprnn-plot curves``: a held-out metric over training, mean and range of the runs that repeat each other."""
 
 import argparse
-from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
 from ...arguments import UserError
@@ -10,7 +9,7 @@ from ...runs.find import find_files, find_log, is_checkpoint
 from ...runs.logs import read_history
 from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric
 from ..command import as_table
-from .figures import COLORS, TITLES, add_legend, check_output, new_figure, save
+from .figures import COLORS, TITLES, add_legend, add_output_argument, check_output, new_figure, save
 
 HELP = "draw a metric of runs over training, from their logs"
 
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
     )
     parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("curves.png"), help="default: %(default)s")
+    add_output_argument(parser, "curves.png")
     parser.add_argument("--split", default="valid", help="logged split; it may be train (default: %(default)s)")
 
 

@@ -1,5 +1,6 @@
 """Matplotlib, imported only when a figure is drawn, and writing a figure to a file."""
 
+import argparse
 import os
 from pathlib import Path
 from typing import Callable, Sequence
@@ -36,6 +37,11 @@ def add_legend(figure, labels: Sequence[str]) -> None:
     """The legend of a figure whose axes have these labels: below them, where it hides nothing."""
     columns = max(min(LEGEND // (max(map(len, labels)) + 8), 4), 1)  # a key is as wide as 8 characters
     figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
+
+
+def add_output_argument(parser: argparse.ArgumentParser, name: str) -> None:
+    """``--output``, by default ``name``; :func:`check_output` reads it."""
+    parser.add_argument("--output", type=Path, default=Path(name), help="the file to write (default: %(default)s)")
 
 
 def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ...arguments import UserError
 from ...runs.checkpoint import load_hub
 from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
-from .figures import DPI, WIDTH, check_output, new_figure, save
+from .figures import DPI, WIDTH, add_output_argument, check_output, new_figure, save
 
 if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
     from ...prepare.video_reader import VideoReader
@@ -43,7 +43,7 @@ class Sheet(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("video", metavar="VIDEO", help="a video, for a model whose data skiprnn-prepare video made")
-    parser.add_argument("--output", type=Path, default=Path("frames.png"), help="default: %(default)s")
+    add_output_argument(parser, "frames.png")
     parser.add_argument(
         "--num-frames",
         type=int,

@@ -1,18 +1,15 @@
 """``skiprnn-plot samples``: which steps of held-out sequences a model used (as in the paper's figures)."""
 
 import argparse
-from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
-
-import numpy as np
 
 from ...arguments import UserError
 from ...runs.checkpoint import Loaded, load_checkpoint
 from ...runs.find import find_checkpoint
-from ...runs.samples import Read, read_samples
-from ..loading import CHECKPOINT_HELP, add_loading_arguments, check_split, prepare_loading
+from ...runs.samples import Read, choose_sequences, read_samples
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from . import features, images, panels, text
-from .figures import FORMATS, check_output, replace, save
+from .figures import FORMATS, add_output_argument, check_output, replace, save
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -21,9 +18,9 @@ MOST_SEQUENCES = 50  # more make a picture that few programs open
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
-    parser.add_argument("--output", type=Path, default=Path("samples.png"), help="default: %(default)s")
+    add_output_argument(parser, "samples.png")
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="held-out split to take them from (default: %(default)s)")
+    add_split_argument(parser)
     add_loading_arguments(parser)
 
 
@@ -39,12 +36,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
         check_output(args.output)
-    chosen = (
-        np.linspace(0, size - 1, args.num_sequences).round()
-        if loaded.task.drawing.spread
-        else np.arange(args.num_sequences)
-    )
-    samples = kind.make(loaded.task, read_samples(loaded, chosen.astype(int).tolist()))
+    samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
         replace(args.output, lambda part: part.write_text(kind.as_html(samples), encoding="utf-8"))
     else:

@@ -1,7 +1,6 @@
 """``skiprnn-plot skips``: how many steps trained models skip between two updates, over a held-out split."""
 
 import argparse
-from pathlib import Path
 from typing import Sequence
 
 import numpy as np
@@ -11,16 +10,16 @@ from ...runs.find import find_checkpoint, find_files
 from ...runs.skips import Skips, count_skips, pool_skips
 from ...runs.tradeoff import find_experiment
 from ..command import as_table
-from ..loading import CHECKPOINT_HELP, add_loading_arguments, check_split, prepare_loading
-from .figures import COLORS, add_legend, check_output, new_figure, save
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
+from .figures import COLORS, add_legend, add_output_argument, check_output, new_figure, save
 
 HELP = "draw how many steps models skip between two updates"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help=CHECKPOINT_HELP)
-    parser.add_argument("--output", type=Path, default=Path("skips.png"), help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+    add_output_argument(parser, "skips.png")
+    add_split_argument(parser)
     add_loading_arguments(parser)
 
 

@@ -6,7 +6,7 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
-from ...runs.samples import Read, describe_sample
+from ...runs.samples import Read, describe_sample, find_probability
 from .figures import DPI, WIDTH, new_figure
 
 # Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
@@ -52,16 +52,10 @@ def make(task, read: Read) -> List[Text]:
         token_ids, used = read.x[index, :length], read.used[index, :length]
         title = describe_sample(task, read, index)
         if task.predicts == "classes" and not task.per_step:
-            title += f" (probability {_likeliest(read.prediction[index]):.3f})"
+            title += f" (probability {find_probability(read.prediction[index]):.3f})"
         title = ", ".join(filter(None, [title, f"used {used.sum()} of {length}"]))
         texts.append(Text(title, list(_words(task.source_dictionary, token_ids, used))))
     return texts
-
-
-def _likeliest(logits: np.ndarray) -> float:
-    """The probability of the likeliest class."""
-    exponentials = np.exp(logits - logits.max())
-    return exponentials.max() / exponentials.sum()
 
 
 def _words(dictionary, token_ids: np.ndarray, used: np.ndarray) -> Iterator[Tuple[str, str]]:

@@ -40,10 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ...arguments import as_option_errors
     from ...prepare.frame_encoder import FrameEncoder
-    from ...prepare.video import read_frames
-    from ...prepare.video_sources import check_readable
-    from ...prepare.write_features import Source
-    from ...reading import show_progress
+    from ...prepare.video_sources import check_readable, encode_videos
 
     if not 0 < args.frame_rate < math.inf:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
@@ -55,11 +52,7 @@ def run(args: argparse.Namespace) -> str:
     except (ValueError, ImportError) as error:
         raise UserError(str(error)) from error
 
-    def load(position: int):
-        frames = read_frames(videos.files[position], args.frame_rate)
-        return encoder.encode(show_progress(frames, videos.rows[position]["sequence"], unit=" frames"))
-
-    source = Source(args.source, videos.rows, encoder.width, videos.classes, load, passes_over=True)
+    source = encode_videos(args.source, videos, args.frame_rate, encoder)
     options = {"frame_rate": args.frame_rate, **encoder.description, **options, "missing": len(videos.missing)}
     summary = write_folder(source, args, options)
     if videos.missing:
