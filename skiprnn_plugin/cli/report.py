@@ -1,4 +1,4 @@
-"""``skiprnn-report``: the paper's tables, with the values of our own runs beside the paper's."""
+"""``skiprnn-report``: the paper's tables, with the values of a user's own runs beside the paper's."""
 
 import argparse
 import json
@@ -42,11 +42,14 @@ def show(group: Group, column: Column) -> str:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(
-        prog=PROGRAM, description="Print tables of the paper with our own runs beside it; without a RUN, all tables."
+        prog=PROGRAM,
+        description="Print the paper's tables, with the values of your own runs beside the paper's; without a RUN, "
+        "print all tables.",
     )
     parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
     parser.add_argument(
-        "--table", help=f"one of: {', '.join(TABLES)}; or all, each with its runs (default: those that have runs)"
+        "--table",
+        help=f"one of: {', '.join(TABLES)}; or all, with the runs of every table (default: the tables that have runs)",
     )
     parser.add_argument(
         "--split",
@@ -59,7 +62,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help="which checkpoint of a save-dir to take (default: last, or its log if it has none); best: by "
         "--best-checkpoint-metric",
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON list, unrounded, with each run's values")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of unrounded values, also of every run")
     parser.add_argument("--all", action="store_true", help="show rows without runs too")
     add_loading_arguments(parser)
     return run_command(PROGRAM, report, parser.parse_args(argv))

@@ -52,8 +52,8 @@ def import_user_dir(user_dir: str) -> None:
 def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
-    Without ``split``, it is the one that the task's table reports. ``overrides`` are options in place of the stored
-    ones.
+    ``split`` None stands for the split that the paper's tables of the task report. ``overrides`` are options in place
+    of the stored ones.
     """
     import torch
 
@@ -139,10 +139,9 @@ def evaluate(loaded: Loaded) -> Run:
 
 
 def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
-    """What files say of a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
+    """The runs of files, on a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
 
-    Without ``split``, it is the one that the table of a run's task reports. For ``overrides`` see
-    :func:`load_checkpoint`.
+    For ``split`` and ``overrides`` see :func:`load_checkpoint`.
     """
     runs: List[Run] = []
     for file in files:

@@ -1,4 +1,4 @@
-"""How well a trained model knows each class: average precision or accuracy, over a held-out split."""
+"""How well a trained model knows each class of a held-out split: its average precision or accuracy."""
 
 from typing import NamedTuple, Sequence
 
@@ -22,16 +22,16 @@ ACCURACY = Metric("accuracy", "accuracy", "sequences")
 
 
 class Classes(NamedTuple):
-    """What is drawn: the P classes that have positives, best first.
+    """The P classes that have positives, best first.
 
     Attributes:
         metric: what the values are.
         names: P of them.
         values: [P].
-        positives: points, or sequences, that have the class, [P].
-        classes: the number of all classes, with those without positives.
-        count: all points, or sequences.
-        overall: the metric that validation logs.
+        positives: how many points, or sequences, have the class, [P].
+        classes: the number of all classes, also of those without positives.
+        count: the number of all points, or sequences.
+        overall: the metric over all of these, which validation logs.
     """
 
     metric: Metric
@@ -102,7 +102,7 @@ def _check_numbers(loaded: Loaded, values: np.ndarray) -> None:
 def _sort(
     loaded: Loaded, metric: Metric, values: np.ndarray, positives: np.ndarray, count: int, overall: float
 ) -> Classes:
-    """From the values and positives of all classes, [C]."""
+    """The classes that have positives, from the values and positives of all classes, [C]."""
     names = loaded.task.class_names or range(len(values))
     order = [number for number in np.argsort(-values, kind="stable") if positives[number]]
     listed = [str(names[number]) for number in order]

@@ -1,4 +1,4 @@
-"""Held-out metrics over training, of runs that repeat each other."""
+"""How a metric of runs changes over training."""
 
 from typing import List, NamedTuple, Sequence, Tuple
 

@@ -26,7 +26,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
 
 
 def find_log(path: str) -> Path:
-    """The log that a RUN argument stands for: a save-dir's one, or the file itself."""
+    """The log that a RUN argument stands for: the only one in a save-dir, or the file itself."""
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")

@@ -1,4 +1,4 @@
-"""Runs beside the rows of the paper's tables: which table a run belongs to, and which runs share a row."""
+"""Groups runs for a report: by the paper's table that a run belongs to, and by the row that it repeats."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .tables import TABLES, Row, Table, plain
 
 @dataclass
 class Group:
-    """The runs of one row or label, a line of the report; a warning says where they differ in more than the seed."""
+    """The runs of one row, or of one label if they repeat no row: a line of the report."""
 
     label: str
     row: Optional[Row]

@@ -1,4 +1,4 @@
-"""A user's own sequences, as ``skiprnn-predict`` is given them: files, texts and the lines of standard input."""
+"""A user's own sequences as the model reads them, from files, texts and the lines of standard input."""
 
 import contextlib
 import sys
@@ -18,7 +18,7 @@ from ..prepare.video_reader import VideoReader, open_reader
 from ..reading import first_sentence
 
 STANDARD_INPUT = "-"
-NAME_WIDTH = 60  # characters of a text that stand for it in the output
+NAME_WIDTH = 60  # characters of a text that name it in the output
 
 
 class Input(NamedTuple):

@@ -29,7 +29,7 @@ def has_spans(hub: SkipRNNHub) -> bool:
 
 
 def find_likeliest(hub: SkipRNNHub, read: Input, prediction: Prediction) -> Tuple[str, float]:
-    """A class and its probability; of a model that predicts at every step, the highest at any step of the input."""
+    """The likeliest class and its probability; of a model that predicts at every step, at any step of the input."""
     values = prediction.values[: len(read.kept)] if hub.task.per_step else prediction.values
     return hub.class_names[values.argmax() % values.shape[-1]], float(values.max())
 
@@ -38,8 +38,8 @@ class Span(NamedTuple):
     """Consecutive steps in which a class is present.
 
     Attributes:
-        number: of the class.
-        probability: the class's highest in these steps.
+        number: the class's number.
+        probability: the class's highest probability in these steps.
         start: the first step, from 0.
         end: the step after the last.
     """
@@ -58,7 +58,7 @@ def find_spans(probabilities: np.ndarray, threshold: float) -> List[Span]:
         threshold: more than 0.
     """
     present = np.pad(probabilities >= threshold, [(1, 1), (0, 0)]).astype(np.int8)
-    changes = np.diff(present, axis=0).T  # of each class between the steps, [C, T + 1]
+    changes = np.diff(present, axis=0).T  # where each class begins (1) or ends (-1), [C, T + 1]
     spans = [
         Span(number, float(probabilities[start:end, number].max()), start, end)
         for (number, start), (_, end) in zip(np.argwhere(changes > 0).tolist(), np.argwhere(changes < 0).tolist())
@@ -67,11 +67,11 @@ def find_spans(probabilities: np.ndarray, threshold: float) -> List[Span]:
 
 
 def as_timeline(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> List[Dict[str, Any]]:
-    """Label, probability, start and end of each span.
+    """Label, probability, start and end of all spans.
 
     Step k lasts from k / rate to (k + 1) / rate seconds, as in evaluation, where the task has a ``frame_rate``;
-    otherwise start and end are numbers of steps. They count from the beginning of the input, also if that is cropped.
-    Padding is in no span.
+    otherwise start and end are numbers of steps. They count from the beginning of the input, even if it is cropped.
+    No span contains padding.
     """
     rate, first = hub.task.frame_rate, read.kept.start
 

@@ -1,4 +1,4 @@
-"""A few held-out sequences, read by a model: what the figures of samples draw."""
+"""What a model does with a few held-out sequences, for the figures of samples."""
 
 from typing import List, NamedTuple, Sequence
 

@@ -1,4 +1,4 @@
-"""Runs kept in the JSON that ``skiprnn-report --json`` prints, without their checkpoints."""
+"""The JSON that ``skiprnn-report --json`` prints, which keeps runs without their checkpoints."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from .tables import Table
 
 
 def as_saved(group: Group, table: Table, split: str) -> Dict[str, Any]:
-    """A line of the report, unrounded; what is missing or not a finite number is null."""
+    """A line of the report, with unrounded values; a value that is missing or not finite is None (null in JSON)."""
     metrics = [name for column in table.columns for name in (column.metric, column.spread) if name]
     return {
         "table": table.name,
@@ -40,7 +40,8 @@ def _finite(value: Optional[float]) -> Optional[float]:
 
 
 def read_saved(path: Path, split: Optional[str]) -> List[Run]:
-    """All runs of a report; a metric that was not a finite number is nan. For ``split`` see ``read_runs``."""
+    """All runs of a report; a metric that was not a finite number is nan. For ``split`` see
+    :func:`skiprnn_plugin.runs.checkpoint.load_checkpoint`."""
     runs = []
     try:
         for line in json.loads(path.read_text(encoding="utf-8")):

@@ -14,7 +14,7 @@ from .series import group_series, label_runs
 
 @dataclass
 class CountedRun(Run):
-    """A run, with how often two updates of a sequence had 0, 1, 2, ... skipped steps between them, [longest + 1]."""
+    """A run, with how often two updates of a sequence have 0, 1, 2, ... skipped steps between them, [longest + 1]."""
 
     counts: np.ndarray
 
@@ -23,7 +23,7 @@ class Skips(NamedTuple):
     """Runs that repeat each other, all counted together.
 
     Attributes:
-        label: of the model.
+        label: the model's name.
         counts: see :class:`CountedRun`.
         sequences: how many held-out sequences were read, by all runs.
         runs: how many runs.
@@ -50,7 +50,7 @@ class Skips(NamedTuple):
 def count_skips(loaded: Loaded) -> CountedRun:
     """Run the whole held-out split through the model; of a bidirectional one both directions count.
 
-    Steps before a sequence's first update and after its last are not between two, and don't count.
+    Steps before a sequence's first update and after its last do not count, as they are not between two updates.
     """
     counts, sequences = np.zeros(0, dtype=int), 0
     for sample in iterate_batches(loaded):

@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all, whatever became of the processes that made it before."""
+"""A folder exists whole or not at all, whatever happened to the processes that made it before."""
 
 import os
 import subprocess

@@ -16,9 +16,9 @@ from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument
 from .figures import COLORS, add_legend, add_output_argument, check_output, new_figure, save
 
 HELP = "draw the average precision of each class or, where sequences have one label each, the accuracy in each class"
-ROWS, MOST_COLUMNS = 55, 3  # of bars in a column, while there are no more columns than this
-ROOMY = 20  # rows in a column that have room for larger letters
-LETTERS = 72  # of classes' names, in a row of all columns
+ROWS, MOST_COLUMNS = 55, 3  # bars in a column (more, if that many columns do not hold all classes), and columns
+ROOMY = 20  # a column of at most this many bars has room for larger letters
+LETTERS = 72  # the most letters of a class's name, divided by the number of columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> str:
 
 
 def draw(classes: Classes, title: str):
-    """A matplotlib figure: a bar for each class, in as many columns as it takes."""
+    """A matplotlib figure: a bar for each class, in several columns if there are many."""
     size, (name, overall, unit) = len(classes.values), classes.metric
     columns = min(math.ceil(size / ROWS), MOST_COLUMNS)
     rows = math.ceil(size / columns)
@@ -57,7 +57,7 @@ def draw(classes: Classes, title: str):
     )
     for column, panel in enumerate(panels):
         _draw_column(panel, classes, slice(column * rows, (column + 1) * rows), font, LETTERS // columns)
-        panel.set_ylim(rows - 0.4, -0.6)  # all columns alike
+        panel.set_ylim(rows - 0.4, -0.6)  # the same in all columns
     for artist, label in zip((panels[0].containers[0], *panels[0].lines), legend):
         artist.set_label(label)
     room = 1.1 + 0.1 * columns  # for the numbers

@@ -1,4 +1,4 @@
-"""``skiprnn-plot curves``: a held-out metric over training, mean and range of the runs that repeat each other."""
+"""``skiprnn-plot curves``: a held-out metric over training, as mean and range of runs that repeat each other."""
 
 import argparse
 from typing import Optional, Sequence, Tuple
@@ -14,8 +14,8 @@ from .figures import COLORS, TITLES, add_legend, add_output_argument, check_outp
 HELP = "draw a metric of runs over training, from their logs"
 
 OVER = {"updates": "num_updates", "epochs": "epoch"}
-LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
-MARKERS = ("", "o", "s", "^")  # once all colours are in use, a few along the line
+LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by update rule
+MARKERS = ("", "o", "s", "^")  # lines of the same colour differ in these, a few along the line
 FEW = 3  # a line through this many validations or fewer is hard to see
 
 
@@ -24,14 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a log of fairseq-train --log-format json, a resumed run's in one file; or a save-dir for its *.log",
+        help="a log of fairseq-train --log-format json (all of a resumed run in one file), or a save-dir for its *.log",
     )
     parser.add_argument(
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
     )
     parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
     add_output_argument(parser, "curves.png")
-    parser.add_argument("--split", default="valid", help="logged split; it may be train (default: %(default)s)")
+    parser.add_argument("--split", default="valid", help="logged split, which may be train (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> str:

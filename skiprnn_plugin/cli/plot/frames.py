@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
 
 HELP = "draw a video's frames and which of them a model used"
 PER_ROW = 25
-MOST_FRAMES = 2500  # more make a picture that few programs open
+MOST_FRAMES = 2500  # few programs open a picture of more frames
 SIDE = 96  # pixels of a frame's longer side
-MARGIN, BORDER = 3, 5  # pixels of white and of red, where a frame was used, around it
+MARGIN, BORDER = 3, 5  # pixels around a frame: first a border, red if the frame was used, then a white margin
 RED = (0.84, 0.15, 0.16)
 
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=250,
         metavar="N",
-        help="how many to draw, the first ones of those that the model reads (default: %(default)s)",
+        help="the most frames to draw, of those that the model reads the first ones (default: %(default)s)",
     )
     add_weights_argument(parser)
     add_loading_arguments(parser)
@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
-    """Run the video through the model, and read those of its frames that are to be drawn once more.
+    """Run the video through the model, and then read the frames that are to be drawn once more.
 
-    They are drawn whole, where the encoder sees what is in their middle.
+    Frames are drawn whole, though the encoder sees only the centre of each.
     """
     from ...runs.inputs import read_inputs
     from ...runs.outcomes import find_likeliest
@@ -86,7 +86,7 @@ def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
     label, probability = find_likeliest(hub, read, prediction)
     title = f"{Path(path).name}: {label} {probability:.2f}, used {used[:count].sum():,} of {count:,} frames"
     if used.size > count:
-        title += f" (and {used[count:].sum():,} of {used.size - count:,} empty ones)"
+        title += f" (and {used[count:].sum():,} of {used.size - count:,} steps of padding)"
     if count > most:
         title += f", the first {most:,} shown"
     kept = read.kept[:most]

@@ -13,13 +13,13 @@ from .figures import FORMATS, add_output_argument, check_output, replace, save
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
-MOST_SEQUENCES = 50  # more make a picture that few programs open
+MOST_SEQUENCES = 50  # few programs open a picture of more sequences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
     add_output_argument(parser, "samples.png")
-    parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="default: %(default)s")
+    parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
     add_split_argument(parser)
     add_loading_arguments(parser)
 
@@ -47,9 +47,9 @@ class Kind(NamedTuple):
     """How samples of one kind are drawn.
 
     Attributes:
-        make: what is drawn, from the task and a :class:`Read`.
-        draw: a matplotlib figure of that.
-        as_html: the same as a page; None if there is no page of this kind.
+        make: a function from the task and a :class:`Read` to what is drawn.
+        draw: a function from that to a matplotlib figure.
+        as_html: a function from that to a page; None if there is no page of this kind.
     """
 
     make: Callable[[Any, Read], Any]
@@ -66,7 +66,7 @@ KINDS = {  # by the kind that a task's drawing has
 
 
 def find_kind(loaded: Loaded) -> str:
-    """The key of ``KINDS`` that fits the task; :class:`UserError` if it says nothing of how it is drawn."""
+    """The key of ``KINDS`` that fits the task; :class:`UserError` if the task does not say how it is drawn."""
     name, drawing = loaded.options["task"], getattr(loaded.task, "drawing", None)
     if drawing is None:
         raise UserError(

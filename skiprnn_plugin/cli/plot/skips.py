@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> str:
 
 
 def draw(skips: Sequence[Skips], title: str):
-    """A matplotlib figure: a histogram for each, as an average sequence has it."""
+    """A matplotlib figure: a histogram for each model, of its average sequence."""
     figure = new_figure(height=4.0)
     axes = figure.subplots()
     for index, model in enumerate(skips):
@@ -55,7 +55,7 @@ def draw(skips: Sequence[Skips], title: str):
             label=model.legend,
         )
     axes.set_yscale("log")
-    # Otherwise the lowest bar would end at the axis, and be invisible
+    # Otherwise the lowest bar would have no height
     axes.set_ylim(bottom=min(model.counts[model.counts > 0].min() / model.sequences for model in skips) / 2)
     axes.set_xlabel("steps skipped between two updates")
     axes.set_ylabel("times per sequence")

@@ -1,4 +1,4 @@
-"""``skiprnn-plot tradeoff``: what runs with fewer updates lose, task metric against updates."""
+"""``skiprnn-plot tradeoff``: what runs lose that update less, as the task metric against the updates."""
 
 import argparse
 from operator import attrgetter
@@ -16,7 +16,7 @@ from .figures import COLORS, TITLES, add_output_argument, check_output, new_figu
 
 HELP = "draw the task metric of runs against the samples that they used"
 
-# Rules differ in shape, models in colour
+# Update rules differ in shape, models in colour
 RULES = {
     "learned": {"marker": "o", "linestyle": "-", "markersize": 6.5},
     "target": {"marker": "D", "linestyle": "--", "markersize": 6},
@@ -74,7 +74,7 @@ def _show(values: List[float]) -> str:
 
 
 def draw(tradeoff: Tradeoff, split: str):
-    """A matplotlib figure: a marker for each point, a colour for each model, a line through what lambda changes."""
+    """A matplotlib figure: a marker for each point, a colour for each model, a line for each series."""
     figure = new_figure(height=5.0)
     axes = figure.subplots()
     for series in tradeoff.series:
@@ -122,7 +122,7 @@ def _draw_series(axes, series: Series) -> None:
 
 
 def _draw_paper(axes, series: Series) -> None:
-    """The paper's own numbers, hollow."""
+    """Draw the paper's numbers, as hollow markers."""
     printed = [point.paper for point in series.points if point.paper]
     if printed:
         x, spread, y = zip(*printed)

@@ -1,4 +1,5 @@
-"""``skiprnn-prepare imdb``: the IMDB reviews (``aclImdb``) as fairseq's task ``sentence_prediction`` reads them."""
+"""``skiprnn-prepare imdb``: puts the IMDB reviews (``aclImdb``) into the form that fairseq's task
+``sentence_prediction`` reads."""
 
 import argparse
 from pathlib import Path
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="part of the training reviews held out for validation (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="draws these (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of that draw (default: %(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
 
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise :class:`UserError` for options that no data could make right."""
+    """Raise :class:`UserError` for options that are wrong for any data."""
     from ...prepare.tokenize_text import import_sentencepiece
 
     if args.bpe == "sentencepiece":

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder_arguments(parser)
     parser.add_argument("--weights", type=Path, metavar="FILE", required=True, help=WEIGHTS_HELP)
     parser.add_argument(
-        "--frame-rate", type=float, default=25.0, metavar="R", help="frames in a second (default: %(default)g)"
+        "--frame-rate", type=float, default=25.0, metavar="R", help="frames per second (default: %(default)g)"
     )
     parser.add_argument(
         "--splits",
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split-number", type=int, metavar="N", help="which of its splits (default: 1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
     parser.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="frames at a time (default: %(default)s)"
+        "--batch-size", type=int, default=32, metavar="N", help="frames to encode at once (default: %(default)s)"
     )
 
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> str:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
     try:
         videos, options = _read_source(args)
-        check_readable(videos, args.frame_rate)  # before hours of encoding the others
+        check_readable(videos, args.frame_rate)  # now, and not after hours of encoding other splits
         with as_option_errors({"device", "batch_size"}):
             encoder = FrameEncoder(args.weights, args.device, args.batch_size)
     except (ValueError, ImportError) as error:
@@ -68,7 +68,7 @@ def _read_source(args: argparse.Namespace):
         raise UserError(f"{args.source}: no such folder")
     if args.splits is None:
         if args.split_number is not None:
-            raise UserError("--split-number: is for --splits alone")
+            raise UserError("--split-number: is only for --splits")
         return read_listed(args.source), {}
     number = 1 if args.split_number is None else args.split_number
     if number < 1:
