@@ -128,7 +128,7 @@ def test_prints_what_the_hub_says(prints, checkpoints, files, monkeypatch, case,
     hub = from_pretrained(checkpoints[task])
     used = hub.used_samples(sequences)
     assert [row[-1] for row in rows] == names
-    assert [row[-4:-2] for row in rows] == [[str(each.sum()), str(each.size)] for each in used]
+    assert [row[-4:-2] for row in rows] == [[str(steps.sum()), str(steps.size)] for steps in used]
     assert all(float(row[-2]) > 0 for row in rows)
     predicted = hub.predict(sequences)
     if case in ("pairs", "csv"):
@@ -344,7 +344,8 @@ def test_damaged_files(files):
             assert str(error).startswith("damaged.npy") and "\n" not in str(error)
         else:
             read += 1
-            assert all(np.isfinite(each.values).all() for each in hub.run([each.encoded for each in inputs]))
+            predictions = hub.run([given.encoded for given in inputs])
+            assert all(np.isfinite(prediction.values).all() for prediction in predictions)
     assert read > 10 and failed > 10
 
 

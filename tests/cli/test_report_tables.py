@@ -107,7 +107,7 @@ def test_other_pixels_are_another_experiment(fails, mnist_log):
 def test_videos_of_ones_own_are_not_the_papers(prints, fails, tmp_path, table, row):
     """Whose features another encoder made, if one did."""
     table, saved = TABLES[table], tmp_path / "saved.json"
-    (row,) = (each for each in table.rows if each.name == row)
+    (row,) = (candidate for candidate in table.rows if candidate.name == row)
     trained = {"task": table.task, **row.options, "cell": "gru", "update_rule": "learned", "budget": "per_sample"}
 
     def save(**options):
