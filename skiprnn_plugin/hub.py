@@ -52,10 +52,10 @@ class SkipRNNHub(nn.Module):
     @property
     def input_kinds(self) -> Tuple[str, ...]:
         """What a user's sequences come as, see :class:`skiprnn_plugin.tasks.presentation.Inputs`."""
-        kinds = self.task.inputs.kinds
-        if kinds is None:
+        inputs = getattr(self.task, "inputs", None)  # a task that is not a SequenceTask may lack them
+        if inputs is None or inputs.kinds is None:
             return ("texts", "token_ids") if self.reads_words else ("numbers",)
-        return tuple(kinds)
+        return tuple(inputs.kinds)
 
     @property
     def class_names(self) -> List[str]:

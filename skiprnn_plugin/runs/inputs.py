@@ -109,10 +109,10 @@ def read_inputs(
         if file == STANDARD_INPUT:
             for line in read_lines(sys.stdin):
                 yield _encode_text(hub, _shorten(line), line)
+        elif _suffix(file) in readers:  # perhaps the task's own reader of files that are named as videos are
+            yield from _encode(hub, file, _read(readers[_suffix(file)], file))
         else:
-            # A task may have a reader of its own for files that are named as videos are
-            reader = readers.get(_suffix(file)) or videos.encode
-            yield from _encode(hub, file, _read(reader, file))
+            yield from _encode(hub, file, videos.encode(file))
 
 
 def _read(reader: Callable[[str], Any], file: str) -> Any:
