@@ -4,14 +4,10 @@ import os
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Set
 
-import numpy as np
-
 from ..data.manifest import MANIFEST, check_name, read_lines
 from ..reading import show_progress
 from .feature_sources import read_labelled
-from .frame_encoder import FrameEncoder
 from .video import read_frames
-from .write_features import Source
 
 CLASS_NUMBERS = "classInd.txt"
 
@@ -142,20 +138,3 @@ def check_readable(videos: Videos, frame_rate: float) -> None:
     for split, error in errors.items():
         if split not in readable:
             raise ValueError(f"expected videos of split {split!r}, none that exists can be read ({error})") from error
-
-
-def encode_videos(folder: Path, videos: Videos, frame_rate: float, encoder: FrameEncoder) -> Source:
-    """What to write: the features of each video's frames, made when a video's turn comes. Broken videos are left out.
-
-    Args:
-        folder: where the videos are from, for messages and the record.
-        videos: the videos to encode.
-        frame_rate: frames per second.
-        encoder: makes features of frames.
-    """
-
-    def load(position: int) -> np.ndarray:
-        frames = read_frames(videos.files[position], frame_rate)
-        return encoder.encode(show_progress(frames, videos.rows[position]["sequence"], unit=" frames"))
-
-    return Source(folder, videos.rows, encoder.width, videos.classes, load, passes_over=True)

@@ -40,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ...arguments import as_option_errors
     from ...prepare.frame_encoder import FrameEncoder
-    from ...prepare.video_sources import check_readable, encode_videos
+    from ...prepare.video_features import encode_videos
+    from ...prepare.video_sources import check_readable
 
     if not 0 < args.frame_rate < math.inf:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
