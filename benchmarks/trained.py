@@ -23,9 +23,10 @@ from tqdm import tqdm
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import as_table, run_command
+from skiprnn_plugin.cli.loading import RUN_HELP, add_loading_arguments, prepare_loading
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
-from skiprnn_plugin.runs.checkpoint import Loaded, add_loading_arguments, load_checkpoint, prepare_loading
-from skiprnn_plugin.runs.find import RUN_HELP, find_file, find_files, is_checkpoint
+from skiprnn_plugin.runs.checkpoint import Loaded, load_checkpoint
+from skiprnn_plugin.runs.find import find_file, find_files, is_checkpoint
 from skiprnn_plugin.runs.rows import describe
 from skiprnn_plugin.runs.tradeoff import find_experiment
 

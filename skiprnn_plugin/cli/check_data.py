@@ -19,7 +19,8 @@ def check(arguments: Sequence[str]) -> str:
     from fairseq import options, tasks
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    arguments = ["--arch", "skip_gru", *arguments]  # fairseq's parser requires one, though no model is built
+    # fairseq's parser requires an architecture, though no model is built
+    arguments = ["--arch", "skip_gru", *arguments]
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(options.get_training_parser(), arguments))
     splits = [cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")]
     try:

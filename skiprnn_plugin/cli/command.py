@@ -1,4 +1,4 @@
-"""What the console commands share: errors on one line, and a standard output that holds only results."""
+"""Shared by the console commands: errors are printed on one line, and standard output holds only results."""
 
 import contextlib
 import io
@@ -28,7 +28,7 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
         return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
-        return 130  # as shells count it: 128 + SIGINT
+        return 130  # 128 + the number of SIGINT, as in shells
     if result is not None:
         try:
             print(result, flush=True)
@@ -39,7 +39,7 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
 
 @contextlib.contextmanager
 def _quiet():
-    """Silence what fairseq, hydra, torch, matplotlib and users' plugins print, log and warn, even when imported."""
+    """Silence what fairseq, hydra, torch, matplotlib and users' plugins print, log and warn, also on import."""
     level = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:

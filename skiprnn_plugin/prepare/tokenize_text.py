@@ -7,6 +7,8 @@ import unicodedata
 from pathlib import Path
 from typing import Callable, Iterable, List
 
+import numpy as np
+
 TOKENIZERS = ("none", "sentencepiece")  # --bpe
 MODEL = "sentencepiece.bpe.model"
 RECORD = "prepare.json"
@@ -93,6 +95,11 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         return sentencepiece_tokenizer(model.read_bytes())
     except (OSError, RuntimeError, ValueError) as error:
         raise ValueError(f"{model}: not a sentencepiece model ({error})") from error
+
+
+def encode_text(text: str, tokenize: Tokenizer, dictionary) -> np.ndarray:
+    """The token ids of a text, int64 [T], by fairseq's ``dictionary``; it has one id for all tokens it lacks."""
+    return np.array([dictionary.index(token) for token in tokenize(text)], dtype=np.int64)
 
 
 def import_sentencepiece():

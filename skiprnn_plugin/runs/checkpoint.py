@@ -13,9 +13,6 @@ from .rows import reported_split
 from .run import Run, collect_options
 from .saved import read_saved
 
-# What :func:`load_hub` takes
-HUB_HELP = "a checkpoint (*.pt), or a save-dir for its checkpoint_best.pt, or else its checkpoint_last.pt"
-
 
 @dataclass
 class Loaded:
@@ -42,34 +39,6 @@ class Loaded:
     device: Any
 
 
-def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that loads checkpoints; :func:`prepare_loading` reads them."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option to load checkpoints with in place of the stored one, such as data_dir=DIR or engine=reference",
-    )
-    parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
-
-
-def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
-    """Import ``--user-dir``, if it is given; returns the options that ``--set`` gives, by name."""
-    from omegaconf import OmegaConf
-
-    for setting in args.set:
-        if not setting.partition("=")[1]:
-            raise UserError(f"--set {setting}: expected NAME=VALUE")
-    try:
-        overrides = OmegaConf.to_container(OmegaConf.from_dotlist(args.set))
-    except Exception as error:  # YAML's and omegaconf's own
-        raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
-    if args.user_dir:
-        import_user_dir(args.user_dir)
-    return overrides
-
-
 def import_user_dir(user_dir: str) -> None:
     """Register a user's own plugin, so that its checkpoints load."""
     from fairseq import utils
@@ -80,17 +49,11 @@ def import_user_dir(user_dir: str) -> None:
         raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
 
 
-def check_split(split: Optional[str]) -> None:
-    """Raise :class:`UserError` for a split that is not held out."""
-    if split == "train":
-        raise UserError("--split train: expected a held-out split, such as valid or test")
-
-
 def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
-    Without ``split``, it is the one that the task's table reports. ``overrides`` are options in place of the stored
-    ones.
+    ``split`` None stands for the split that the paper's tables of the task report. ``overrides`` are options in place
+    of the stored ones.
     """
     import torch
 
@@ -176,10 +139,9 @@ def evaluate(loaded: Loaded) -> Run:
 
 
 def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
-    """What files say of a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
+    """The runs of files, on a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
 
-    Without ``split``, it is the one that the table of a run's task reports. For ``overrides`` see
-    :func:`load_checkpoint`.
+    For ``split`` and ``overrides`` see :func:`load_checkpoint`.
     """
     runs: List[Run] = []
     for file in files:

@@ -6,12 +6,6 @@ from typing import Callable, List, Optional, Sequence
 from ..arguments import UserError
 from ..reading import is_hidden
 
-RUN_HELP = (
-    "a fairseq save-dir (its checkpoint_last.pt, or its only *.log), a checkpoint (*.pt, evaluated again), a log of "
-    "fairseq-train --log-format json (its last validation), or the JSON of an earlier skiprnn-report (*.json, all its "
-    "runs)"
-)
-
 
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
@@ -32,7 +26,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
 
 
 def find_log(path: str) -> Path:
-    """The log that a RUN argument stands for: a save-dir's one, or the file itself."""
+    """The log that a RUN argument stands for: the only one in a save-dir, or the file itself."""
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")

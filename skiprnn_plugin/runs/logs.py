@@ -13,7 +13,7 @@ from .run import Run, collect_options
 
 @dataclass
 class History(Run):
-    """A run as its log tells it.
+    """A run with all its validations, from its log.
 
     Attributes:
         validations: the metrics of each validation, and its ``epoch``, in the order of ``num_updates``.
@@ -26,9 +26,9 @@ class Log(NamedTuple):
     """What a log of ``fairseq-train`` says of a held-out split.
 
     Attributes:
-        options: see :class:`Run`; of the last part of the log, if a run was resumed.
-        split: its name.
-        validations: at least one, a line of JSON for each.
+        options: see :class:`Run`; if the run was resumed, those of the last part.
+        split: the split's name.
+        validations: their lines of JSON, at least one.
     """
 
     options: Dict[str, Any]
@@ -49,8 +49,8 @@ class Log(NamedTuple):
 def scan_log(path: Path, split: Optional[str]) -> Log:
     """Read a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
 
-    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. Without ``split``,
-    it is the one that the task's table reports.
+    Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. ``split`` None
+    stands for the split that the paper's tables of the task report.
     """
     config, logged = None, []
     try:
@@ -88,7 +88,7 @@ def read_log(path: Path, split: Optional[str]) -> Run:
         numbers = log.numbers(log.validations[-1])
     except ValueError as error:
         raise UserError(f"{path}: a damaged log ({type(error).__name__} in its last validation)") from error
-    drawn = "valid_seed" in log.options  # on the fly, each held-out set as large as any other
+    drawn = "valid_seed" in log.options  # sequences are drawn on the fly, and all held-out sets have as many
     sequences = int(log.options["valid_size"]) if drawn else None
     return Run(path, {**log.options, "num_updates": numbers["num_updates"]}, numbers, sequences)
 

@@ -9,7 +9,7 @@ TRAINING = ("optimizer", "lr", "clip_norm", "batch_size")  # options that say ho
 
 
 def reported_split(options: Mapping[str, Any]) -> str:
-    """The held-out split that the paper's tables of a task are reported on."""
+    """The held-out split that the paper's tables of a run's task report."""
     return next((table.split for table in TABLES.values() if table.task == options["task"]), "valid")
 
 
@@ -47,7 +47,7 @@ def find_departures(table: Table, options: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:
     wanted = {**row.options, "cell": row.cell, "update_rule": row.update_rule}
-    del wanted["arch"]  # options may turn one into another
+    del wanted["arch"]  # other options may make one architecture of another
     if row.update_rule == "learned":
         wanted.update(budget="per_sample", target_fraction=None)
     else:
@@ -60,13 +60,14 @@ def _has(options: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
+    """Whether two values of an option are equal, numbers up to rounding."""
     if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return math.isclose(a, b, rel_tol=1e-6)
     return a == b
 
 
 def describe(options: Mapping[str, Any]) -> str:
-    """A label in the paper's manner for a run that repeats none of its rows."""
+    """A label for a run that repeats none of the paper's rows, in the style of the paper's."""
     cell, rule = str(options.get("cell")).upper(), options.get("update_rule")
     if rule == "full":
         return cell

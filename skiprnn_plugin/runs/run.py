@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
-SPEED = ("wps", "wpb", "bsz")  # logged by fairseq; about the machine and the batches, not the model
+SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Run:
         options: the model's, criterion's and task's options, and their names (``arch``, ``criterion``, ``task``), as
             :func:`collect_options` has them.
         metrics: what fairseq logs in a validation, without the split's name.
-        sequences: the number of held-out sequences; None if a log does not tell.
+        sequences: the number of held-out sequences; None if a log does not say it.
     """
 
     path: Path

@@ -1,21 +1,47 @@
-"""Runs kept in the JSON that ``skiprnn-report --json`` prints, without their checkpoints."""
+"""The JSON that ``skiprnn-report --json`` prints, which keeps runs without their checkpoints."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from ..arguments import UserError
+from .groups import Group, deviation, mean
 from .rows import reported_split
-from .run import Run
+from .run import SPEED, Run
+from .tables import Table
 
 
-def as_saved(run: Run, metrics: Dict[str, Optional[float]]) -> Dict[str, Any]:
-    """A run as the report's JSON holds it."""
-    return {"path": str(run.path), "sequences": run.sequences, "options": run.options, "metrics": metrics}
+def as_saved(group: Group, table: Table, split: str) -> Dict[str, Any]:
+    """A line of the report, with unrounded values; a value that is missing or not finite is None (null in JSON)."""
+    metrics = [name for column in table.columns for name in (column.metric, column.spread) if name]
+    return {
+        "table": table.name,
+        "row": group.row and group.row.name,
+        "label": group.label,
+        "paper": group.row.paper if group.row else {},
+        "split": split,
+        "mean": {metric: _finite(mean(group.values(metric))) for metric in metrics},
+        "std": {metric: _finite(deviation(group.values(metric))) for metric in metrics},
+        "runs": [
+            {
+                "path": str(run.path),
+                "sequences": run.sequences,
+                "options": run.options,
+                "metrics": {name: _finite(value) for name, value in run.metrics.items() if name not in SPEED},
+            }
+            for run in group.runs
+        ],
+    }
+
+
+def _finite(value: Optional[float]) -> Optional[float]:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def read_saved(path: Path, split: Optional[str]) -> List[Run]:
-    """All runs of a report; a metric that was not a finite number is nan. For ``split`` see ``read_runs``."""
+    """All runs of a report; a metric that was not a finite number is nan. For ``split`` see
+    :func:`skiprnn_plugin.runs.checkpoint.load_checkpoint`."""
     runs = []
     try:
         for line in json.loads(path.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Runs as figures tell them apart: repetitions of one another, and models under several lambdas or update rules."""
+"""Groups runs for figures: those that repeat each other, and those of a model under several lambdas or update rules."""
 
 from dataclasses import fields
 from typing import Any, Dict, List, Mapping, Sequence
@@ -8,7 +8,7 @@ from .tables import plain
 
 # Runs that differ only in these options repeat each other
 REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir")
-# Runs that differ in these options too are of one model: with another update rule, or with more or fewer updates
+# Runs that differ only in these options too are of one model: with another update rule, or with more or fewer updates
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
 
@@ -16,7 +16,7 @@ def group_series(runs: Sequence[Run]):
     """Label, model, rule and points of each series, a point being the runs that repeat each other.
 
     A series is of one model under one rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction),
-    ``random`` or ``full``. Its points are in the order of what they differ in. Models are numbered from 0.
+    ``random`` or ``full``. Its points are sorted by the option in which they differ. Models are numbered from 0.
     """
     models: Dict[Any, Mapping[str, Any]] = {}
     grouped: Dict[Any, Dict[float, List[Run]]] = {}
@@ -57,7 +57,7 @@ _LABELS = {
 
 
 def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
-    """The cell, or the user's own architecture, and what tells a model from others of that name."""
+    """The name of each model: its cell, or a user's own architecture, and the options that others of that name lack."""
     short = {
         model: options["cell"].upper() if "cell" in options else options["arch"] for model, options in models.items()
     }
@@ -75,7 +75,7 @@ def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
 def _rule(options: Mapping[str, Any]) -> str:
     if options.get("target_fraction") is not None:
         return "target"
-    return options.get("update_rule", "learned")  # a model of the user's own has none
+    return options.get("update_rule", "learned")  # a user's own model has no such option
 
 
 def _swept_value(options: Mapping[str, Any]) -> float:
@@ -84,7 +84,7 @@ def _swept_value(options: Mapping[str, Any]) -> float:
 
 
 def label_point(options: Mapping[str, Any]) -> str:
-    """What tells a point from others of its series; empty where there is only one."""
+    """What tells a point from others of its series; empty for a rule whose series have only one point."""
     label = {"learned": "λ={}", "target": "target {}", "random": "p={}", "full": ""}[_rule(options)]
     return label.format(plain(_swept_value(options)))
 

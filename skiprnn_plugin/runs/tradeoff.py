@@ -20,9 +20,9 @@ class Point(NamedTuple):
     """Runs that repeat each other.
 
     Attributes:
-        label: what is written beside it.
+        label: the text beside it.
         x, y: updates and task metric of each run.
-        paper: (x, its spread, y) as the paper printed them; None if it has no such model.
+        paper: x, the spread of x, and y as the paper printed them; None if it has no such model.
     """
 
     label: str
@@ -38,7 +38,7 @@ class Series(NamedTuple):
         label: for the legend.
         model: number of the model; the same for its baselines.
         rule: see :func:`skiprnn_plugin.runs.series.group_series`.
-        points: in the order of what they differ in.
+        points: sorted by the option in which they differ.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Tradeoff(NamedTuple):
     """What is drawn.
 
     Attributes:
-        experiment: what the runs are of.
+        experiment: the task, and options that tell its experiments apart.
         updates: the metric on the horizontal axis, one of ``UPDATES``.
         metric: the metric on the vertical axis.
         solved: value of ``metric`` at which the task begins to count as solved; None if there is no such value.
@@ -66,7 +66,7 @@ class Tradeoff(NamedTuple):
 
 
 def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
-    """The trade-off that runs of one experiment show; ``metric`` None stands for the task's own."""
+    """The trade-off that runs of one experiment show; ``metric`` None stands for the task's own metric."""
     options, experiment = runs[0].options, find_experiment(runs)
     table = find_table_of(options)
     columns = table.columns if table else ()
@@ -89,7 +89,7 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
 
 
 def find_experiment(runs: Sequence[Run]) -> str:
-    """What all runs are of; :class:`UserError` for one that is of another experiment than the first."""
+    """The experiment of all runs; :class:`UserError` for a run of another experiment than the first."""
     experiment = describe_experiment(runs[0].options)
     for run in runs:
         other = describe_experiment(run.options)
@@ -99,7 +99,7 @@ def find_experiment(runs: Sequence[Run]) -> str:
 
 
 def list_metrics(runs: Sequence[Run]) -> str:
-    """The metrics that all runs have and that say something of the model."""
+    """The metrics of the model that all runs have."""
     common = set.intersection(*(set(run.metrics) for run in runs))
     return ", ".join(sorted(name for name in common.difference(SPEED, ["num_updates"]) if not name.startswith("_")))
 
@@ -125,14 +125,15 @@ def _check_metric(runs: Sequence[Run], name: str) -> None:
 def _find_solved(options: Mapping[str, Any], metric: str) -> Optional[float]:
     from fairseq.tasks import TASK_REGISTRY
 
-    task = TASK_REGISTRY.get(options["task"])  # a user's own task may not be loaded; fairseq's have no such value
+    # None if a user's plugin is not loaded; fairseq's own tasks have no such value
+    task = TASK_REGISTRY.get(options["task"])
     return task.solved_at(options).get(metric) if hasattr(task, "solved_at") else None
 
 
 def _find_paper(
     table: Table, options: Mapping[str, Any], updates: str, metric: str, solved: Optional[float]
 ) -> Optional[Tuple[float, float, float]]:
-    """The numbers of the row that a run repeats; where the paper says no more than "solved", y is at its limit."""
+    """The numbers of the row that a run repeats. Where the paper only says that the task is solved, y is the limit."""
     row = find_row(table, options)
     if row is None or set(find_departures(table, options)) - set(TRAINING):
         return None

@@ -14,6 +14,7 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, Frames, re
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from ..data.sequence import split_key
+from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 
@@ -73,8 +74,9 @@ class FeatureTask(SequenceTask):
         self.encoder_flops = cfg.encoder_flops
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
-        self.folder = self.video_folder = Path(cfg.data_dir)
-        self.head_steps = cfg.sequence_length if cfg.crop == "head" else None
+        self.folder = Path(cfg.data_dir)
+        head_steps = cfg.sequence_length if cfg.crop == "head" else None
+        self.inputs = Inputs(("numbers",), video_folder=self.folder, head_steps=head_steps)
         if cfg.data_dir == "" or not any((self.folder / name).is_file() for name in (MANIFEST, CLASSES)):
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "

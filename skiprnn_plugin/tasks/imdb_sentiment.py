@@ -17,7 +17,8 @@ from ..data.fit import Fit
 from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.word2vec import load_word_vectors
-from ..prepare.tokenize_text import RECORD, Tokenizer, load_tokenizer
+from ..prepare.tokenize_text import RECORD, Tokenizer, encode_text, load_tokenizer
+from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class ImdbSentimentTask(SequenceTask):
     """The classes are the labels of ``label/dict.txt``, in its order. Only training reads ``--embedding-path``."""
 
     predicts = "classes"
+    inputs = Inputs(("texts", "token_ids"))
 
     def __init__(self, cfg: ImdbSentimentConfig, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -122,8 +124,7 @@ class ImdbSentimentTask(SequenceTask):
         """The words of a text, made as those of the data set were, as the token ids that the model reads, int64 [T]."""
         if not isinstance(raw, str):
             raise ValueError(f"expected a text (str), got {type(raw).__name__}")
-        words = np.array([self.source_dictionary.index(word) for word in self.tokenize(raw)], dtype=np.int64)
-        return self.fit_token_ids(words)
+        return self.fit_token_ids(encode_text(raw, self.tokenize, self.source_dictionary))
 
     def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
         return self.fit(token_ids)

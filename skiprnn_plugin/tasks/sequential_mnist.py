@@ -10,7 +10,7 @@ from fairseq.tasks import register_task
 
 from ..data.mnist import CLASSES, PIXELS, SIDE, MNISTDataset, as_sequence, read_database, scaled
 from ..data.sequence import split_key
-from .presentation import Drawing
+from .presentation import Drawing, Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 
@@ -44,6 +44,7 @@ class SequentialMNISTTask(SequenceTask):
     output_size = CLASSES
     predicts = "classes"
     class_names = tuple(map(str, range(CLASSES)))
+    inputs = Inputs(("numbers",))
     permutation: Optional[np.ndarray] = None
 
     def __init__(self, cfg: SequentialMNISTConfig, **kwargs):

@@ -83,10 +83,10 @@ def test_a_resumed_run(log):
         validation(300, mse=3),
     ]
     history = read_history(log("run", parts), "valid")
-    assert [(each["num_updates"], each["mse"]) for each in history.validations] == [(100, 1), (200, 2), (300, 3)]
+    assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(100, 1), (200, 2), (300, 3)]
     # The same from the start, with another interval
     history = read_history(log("run", [*parts, config, validation(50, mse=9)]), "valid")
-    assert [(each["num_updates"], each["mse"]) for each in history.validations] == [(50, 9)]
+    assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(50, 9)]
 
 
 def test_over_epochs(plot, log):

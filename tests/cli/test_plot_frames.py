@@ -54,7 +54,7 @@ def test_small_frames(shape, expected):
 @pytest.mark.parametrize(
     "index, crop, most, drawn, more",
     [
-        (0, "head", 250, range(3), " (and {} of 2 empty ones)"),
+        (0, "head", 250, range(3), " (and {} of 2 steps of padding)"),
         (1, "head", 250, range(5), ""),
         (1, "tail", 250, range(2, 7), ""),
         (1, "tail", 3, range(2, 5), ", the first 3 shown"),

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import features, main
-from skiprnn_plugin.cli.plot.read_samples import Read
+from skiprnn_plugin.runs.samples import Read
 from skiprnn_plugin.tasks.presentation import Presented
 
 from ..command_line import train
@@ -25,7 +25,7 @@ def test_curves(width):
     made = features.make(TASK, read)
     assert [curves.shape for curves in made.curves] == ([(4, 8), (2, 8)] if width == 8 else [(4, 1), (2, 1)])
     np.testing.assert_allclose(made.curves[1], -5 if width == 8 else 5)
-    assert [each.tolist() for each in made.used] == [[True, False, True, False], [True, True]]
+    assert [used.tolist() for used in made.used] == [[True, False, True, False], [True, True]]
     assert made.titles == ["label walk, predicted run, used 2 of 4", "label run, predicted run, used 2 of 2"]
     assert made.label == ("features" if width == 8 else "root mean square\nof 9 features")
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import features, main
-from skiprnn_plugin.cli.plot.read_samples import Read
+from skiprnn_plugin.runs.samples import Read
 from skiprnn_plugin.tasks.presentation import Presented
 
 from ..command_line import train

@@ -8,8 +8,8 @@ import torch
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import images, main, text
-from skiprnn_plugin.cli.plot.read_samples import Read
 from skiprnn_plugin.cli.plot.text import COLUMNS, Text, as_html, wrap
+from skiprnn_plugin.runs.samples import Read
 from skiprnn_plugin.tasks.presentation import Drawing, Presented
 
 from ..command_line import train
@@ -124,7 +124,7 @@ def test_words_and_pad_words():
     read = Read(
         np.array([[1, 1, 2, 3, 4], [2, 1, 1, 1, 1]]),
         np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]], dtype=bool),
-        np.array([5, 1]),  # what lies behind the second one is not there
+        np.array([5, 1]),  # the second sequence has ended before
         np.array([1, 0]),
         np.array([[0.0, 0.0], [np.log(3), 0]]),
     )

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.plot.skips import Skips, draw
+from skiprnn_plugin.cli.plot.skips import draw
+from skiprnn_plugin.runs.skips import Skips
 
 
 def count(checkpoint):
@@ -72,7 +73,7 @@ def test_bars_and_lines():
 
 def test_a_model_that_never_updates_twice(fails, tiny, monkeypatch):
     monkeypatch.setattr(
-        "skiprnn_plugin.cli.plot.skips.run_model", lambda loaded, sample: (None, np.eye(12, dtype=bool)[:, None])
+        "skiprnn_plugin.runs.skips.run_model", lambda loaded, sample: (None, np.eye(12, dtype=bool)[:, None])
     )
     message = fails(main, "skips", tiny["seed1"].checkpoint)
     assert f"{tiny['seed1'].checkpoint}: no sequence of split valid has two updates" in message

@@ -17,9 +17,9 @@ from PIL import Image
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.predict.inputs import Input, read_inputs
-from skiprnn_plugin.cli.predict.outcomes import as_json, as_rows
+from skiprnn_plugin.cli.predict.output import as_json, as_rows
 from skiprnn_plugin.hub import Prediction, from_pretrained
+from skiprnn_plugin.runs.inputs import Input, read_inputs
 
 from ..command_line import ROOT, run, train
 from ..frozen.make import FOLDER
@@ -128,7 +128,7 @@ def test_prints_what_the_hub_says(prints, checkpoints, files, monkeypatch, case,
     hub = from_pretrained(checkpoints[task])
     used = hub.used_samples(sequences)
     assert [row[-1] for row in rows] == names
-    assert [row[-4:-2] for row in rows] == [[str(each.sum()), str(each.size)] for each in used]
+    assert [row[-4:-2] for row in rows] == [[str(steps.sum()), str(steps.size)] for steps in used]
     assert all(float(row[-2]) > 0 for row in rows)
     predicted = hub.predict(sequences)
     if case in ("pairs", "csv"):
@@ -271,12 +271,12 @@ def test_several_numbers_and_two_directions():
         ),
         ("adding", ["pair.npy", "--set", "engine=fast"], ".*: can't be loaded .*--engine: .*, got 'fast')"),
         ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
-        ("adding", ["--text", "good"], "--text: expected a model that reads words, got one of task adding"),
-        ("adding", ["-"], "-: expected a model that reads words, got one of task adding"),
-        ("adding", ["text.txt"], "text.txt: the model reads numbers, expected a file .npy or .csv or .png"),
-        ("adding", ["film.mp4"], "film.mp4: the model reads numbers, expected a file .npy or .csv or .png"),
-        ("words", ["film.mp4"], "film.mp4: the model reads words, expected a file .txt or .npy"),
-        ("words", ["image.png"], "image.png: the model reads words, expected a file .txt or .npy"),
+        ("adding", ["--text", "good"], "--text: expected a model that reads texts, got one of task adding"),
+        ("adding", ["-"], "-: expected a model that reads texts, got one of task adding"),
+        ("adding", ["text.txt"], "text.txt: expected a file .npy or .csv or .png, as models of task adding read"),
+        ("adding", ["film.mp4"], "film.mp4: expected a file .npy or .csv or .png, as models of task adding read"),
+        ("words", ["film.mp4"], "film.mp4: expected a file .txt or .npy, as models of task words read"),
+        ("words", ["image.png"], "image.png: expected a file .txt or .npy, as models of task words read"),
         ("adding", ["wide.npy"], "wide.npy: expected shape [T, 2], got (4, 3)"),
         ("adding", ["deep.npy"], "deep.npy: expected shape [T, 2], got (1, 2, 12, 2)"),
         ("adding", ["nothing.npy"], "nothing.npy: expected at least one step, got shape (0, 2)"),
@@ -344,7 +344,8 @@ def test_damaged_files(files):
             assert str(error).startswith("damaged.npy") and "\n" not in str(error)
         else:
             read += 1
-            assert all(np.isfinite(each.values).all() for each in hub.run([each.encoded for each in inputs]))
+            predictions = hub.run([given.encoded for given in inputs])
+            assert all(np.isfinite(prediction.values).all() for prediction in predictions)
     assert read > 10 and failed > 10
 
 

@@ -7,27 +7,13 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.predict import main
-from skiprnn_plugin.cli.predict.inputs import Input
-from skiprnn_plugin.cli.predict.outcomes import as_json, as_rows, find_likeliest
-from skiprnn_plugin.cli.predict.spans import Span, find_spans
+from skiprnn_plugin.cli.predict.output import as_json, as_rows
 from skiprnn_plugin.hub import Prediction, from_pretrained
+from skiprnn_plugin.runs.inputs import Input
+from skiprnn_plugin.runs.outcomes import find_likeliest
 
 from ..command_line import train
 from ..tiny_localization import CLASSES, FRAME_RATE, videos, write_localization
-
-
-@pytest.mark.parametrize(
-    "probabilities, expected",
-    [
-        ([[0.5], [0.25], [0.75], [1.0]], [Span(0, 0.5, 0, 1), Span(0, 1.0, 2, 4)]),
-        ([[0, 0.75], [0.75, 0.5], [0.75, 0]], [Span(1, 0.75, 0, 2), Span(0, 0.75, 1, 3)]),
-        ([[0.5, 0.5]], [Span(0, 0.5, 0, 1), Span(1, 0.5, 0, 1)]),
-        ([[0.25], [0.25]], []),
-    ],
-    ids=["two of a class", "sorted by start", "one step", "none"],
-)
-def test_spans(probabilities, expected):
-    assert find_spans(np.array(probabilities, dtype=np.float32), 0.5) == expected
 
 
 def make_hub(frame_rate):

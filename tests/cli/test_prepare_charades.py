@@ -88,7 +88,7 @@ def first_frame(source, video, number=1):
 def test_passes_over_broken_videos_and_says_so(prints, tmp_path, source, spoil, reason):
     spoil(source)
     output = prints(main, *arguments(source, tmp_path / "dest"))
-    assert "; 1 left out, all in prepare.json (passed_over), as B2B2B: " in output and reason in output
+    assert "; 1 left out, all listed in prepare.json (passed_over), such as B2B2B: " in output and reason in output
     items = read_manifest(tmp_path / "dest", ())
     assert [item.name for item in items] == ["AAAA1", "CCC33", "D4D4D", "EEEE5"]
     store = FeatureStore(tmp_path / "dest", items)

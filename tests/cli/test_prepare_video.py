@@ -110,8 +110,8 @@ def test_what_is_missing_or_broken_is_passed_over(prints, tmp_path, source, corn
     shutil.rmtree(videos / "BabyCrawling")
     output = prints(main, *command(source, tmp_path / "dest"))
     assert output.startswith(
-        f"{tmp_path}/dest: train 1 sequences (4 steps), valid 2 sequences (8 steps); 3 features; 1 left out, all in "
-        "prepare.json (passed_over), as Archery/v_Archery_g08_c01: "
+        f"{tmp_path}/dest: train 1 sequences (4 steps), valid 2 sequences (8 steps); 3 features; 1 left out, all "
+        "listed in prepare.json (passed_over), such as Archery/v_Archery_g08_c01: "
         f"{videos}/Archery/v_Archery_g08_c01.avi: can't be read as a video"
     )
     assert output.endswith("; 1 that are listed do not exist, such as BabyCrawling/v_BabyCrawling_g08_c01.avi\n")
@@ -221,7 +221,7 @@ def test_wrong_options(fails, tmp_path, source, resnet50_weights, options, messa
 
 def test_other_wrong_options(fails, tmp_path, own, monkeypatch):
     message = fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth", "--split-number", 1)
-    assert "--split-number: is for --splits alone" in message
+    assert "--split-number: is only for --splits" in message
     assert f"{tmp_path}/no: no such folder" in fails(
         main, "video", tmp_path / "no", tmp_path / "dest", "--weights", "w"
     )

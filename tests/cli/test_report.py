@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from skiprnn_plugin.cli.report import Group, as_markdown, main
+from skiprnn_plugin.cli.report import as_markdown, main
+from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.rows import describe, find_row
 from skiprnn_plugin.runs.run import Run
 from skiprnn_plugin.runs.tables import TABLES

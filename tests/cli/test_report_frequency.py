@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from skiprnn_plugin.cli.report import Group, as_markdown, main
+from skiprnn_plugin.cli.report import as_markdown, main
+from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.run import Run
 from skiprnn_plugin.runs.tables import TABLES
 
@@ -19,7 +20,7 @@ def test_the_table_is_that_of_the_sampling_period(prints, tiny_frequency, period
     run = tiny_frequency[period]
     (group,) = report_json(prints, run.save_dir, run.log)
     assert (group["table"], group["row"]) == (f"frequency-{period}ms", "skip-gru-1e-4")
-    assert len(group["runs"]) == 2  # the checkpoint, evaluated anew, and the log
+    assert len(group["runs"]) == 2  # the checkpoint, evaluated again, and the log
     assert all(agree(read["metrics"], run.logged, METRICS) for read in group["runs"])
 
     head, ((label, *values, count),) = cells(prints(main, run.log))

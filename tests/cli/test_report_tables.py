@@ -5,8 +5,10 @@ import sys
 
 import pytest
 
-from skiprnn_plugin.cli.report import Group, as_json, as_markdown, main
+from skiprnn_plugin.cli.report import as_markdown, main
+from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.saved import as_saved
 from skiprnn_plugin.runs.tables import TABLES
 
 from .. import command_line
@@ -105,7 +107,7 @@ def test_other_pixels_are_another_experiment(fails, mnist_log):
 def test_videos_of_ones_own_are_not_the_papers(prints, fails, tmp_path, table, row):
     """Whose features another encoder made, if one did."""
     table, saved = TABLES[table], tmp_path / "saved.json"
-    (row,) = (each for each in table.rows if each.name == row)
+    (row,) = (candidate for candidate in table.rows if candidate.name == row)
     trained = {"task": table.task, **row.options, "cell": "gru", "update_rule": "learned", "budget": "per_sample"}
 
     def save(**options):
@@ -130,7 +132,7 @@ def test_a_spread_over_videos():
     assert head[4:] == ["mAP", "updates ± over sequences", "FLOPs", "runs"]
     assert line[1:] == ["8.32%", "41.9 ± 11.3", "6.41e11", "8.50% ± 0.71%", "42.0 ± 12.5", "-", "2"]
     assert "over runs, of updates standard deviation over sequences (the paper's: of updates, over videos)" in markdown
-    values = as_json(group, table, "valid")
+    values = as_saved(group, table, "valid")
     assert values["mean"] == {"mAP": pytest.approx(0.085), "updates": 42.0, "updates_std": 12.5, "flops": None}
     assert values["std"]["updates"] == pytest.approx(8**0.5)
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig, FrequencyDiscriminationTask
 
-from . import presented  # noqa: F401  (importing it registers its tasks)
+from . import inputs, presented  # noqa: F401  (importing them registers their tasks)
 
 WORDS = ("other", "bad", "good", "film")
 
@@ -38,6 +38,6 @@ def make_checkpoint(frozen, task, path):
     """Writes the checkpoint ``frozen``, of one feature and two classes, to ``path`` as one of ``task``."""
     checkpoint = torch.load(frozen, weights_only=False)
     checkpoint["cfg"]["task"]["_name"] = task
-    if task == "words":
-        checkpoint["model"]["embedding.weight"] = torch.linspace(-2, 2, len(WORDS))[:, None]
+    if task in ("words", "own_levels"):
+        checkpoint["model"]["embedding.weight"] = torch.linspace(-2, 2, 4)[:, None]
     torch.save(checkpoint, path)

@@ -3,9 +3,12 @@
 import json
 import sys
 
+import numpy as np
 import pytest
+from fairseq.data import Dictionary
 
 from skiprnn_plugin.prepare.tokenize_text import (
+    encode_text,
     load_tokenizer,
     sentencepiece_tokenizer,
     tokenize_words,
@@ -85,3 +88,11 @@ def test_without_sentencepiece(monkeypatch):
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(ImportError, match=r"pip install 'skiprnn-plugin\[text\]'"):
         train_sentencepiece(SENTENCES, 24)
+
+
+def test_token_ids_of_a_text():
+    dictionary = Dictionary()
+    good, film = dictionary.add_symbol("good"), dictionary.add_symbol("film")
+    token_ids = encode_text("Good, odd film", tokenize_words, dictionary)
+    np.testing.assert_array_equal(token_ids, [good, dictionary.unk(), film])
+    assert token_ids.dtype == np.int64 and encode_text("", tokenize_words, dictionary).shape == (0,)

@@ -1,4 +1,4 @@
-"""``skiprnn-plot``: figures from trained models, one subcommand and one file each."""
+"""``skiprnn-plot``: figures of trained models. Every figure is a subcommand, and has a file."""
 
 import argparse
 from typing import Optional, Sequence
@@ -8,7 +8,7 @@ from . import classes, curves, frames, samples, skips, tradeoff
 
 PROGRAM = "skiprnn-plot"
 
-# Each has HELP, add_arguments(parser) and run(args)
+# Every module has HELP, add_arguments(parser) and run(args)
 FIGURES = {
     "samples": samples,
     "frames": frames,
@@ -20,7 +20,7 @@ FIGURES = {
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="Draw figures from trained models.")
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="Draw figures of trained models.")
     subparsers = parser.add_subparsers(dest="figure", metavar="FIGURE", required=True)
     for name, module in FIGURES.items():
         module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP.capitalize() + "."))

@@ -1,41 +1,22 @@
-"""``skiprnn-plot curves``: a held-out metric over training, mean and range of the runs that repeat each other."""
+"""``skiprnn-plot curves``: a held-out metric over training, as mean and range of runs that repeat each other."""
 
 import argparse
-from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Tuple
-
-import numpy as np
+from typing import Optional, Sequence, Tuple
 
 from ...arguments import UserError
+from ...runs.curves import Curve, collect
 from ...runs.find import find_files, find_log, is_checkpoint
-from ...runs.logs import History, read_history
-from ...runs.series import group_series, label_runs
-from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric, list_metrics
+from ...runs.logs import read_history
+from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric
 from ..command import as_table
-from .figures import COLORS, TITLES, add_legend, check_output, new_figure, save
+from .figures import COLORS, TITLES, add_legend, add_output_argument, check_output, new_figure, save
 
 HELP = "draw a metric of runs over training, from their logs"
 
 OVER = {"updates": "num_updates", "epochs": "epoch"}
-LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by rule
-MARKERS = ("", "o", "s", "^")  # once all colours are in use, a few along the line
+LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by update rule
+MARKERS = ("", "o", "s", "^")  # lines of the same colour differ in these, a few along the line
 FEW = 3  # a line through this many validations or fewer is hard to see
-
-
-class Curve(NamedTuple):
-    """Runs that repeat each other.
-
-    Attributes:
-        label: for the legend.
-        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
-        x: updates or epochs, [N]: those at which all runs were validated.
-        y: the metric, [runs, N].
-    """
-
-    label: str
-    rule: str
-    x: np.ndarray
-    y: np.ndarray
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a log of fairseq-train --log-format json, a resumed run's in one file; or a save-dir for its *.log",
+        help="a log of fairseq-train --log-format json (all of a resumed run in one file), or a save-dir for its *.log",
     )
     parser.add_argument(
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
     )
     parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=Path("curves.png"), help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="logged split; it may be train (default: %(default)s)")
+    add_output_argument(parser, "curves.png")
+    parser.add_argument("--split", default="valid", help="logged split, which may be train (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> str:
@@ -69,29 +50,6 @@ def run(args: argparse.Namespace) -> str:
         [curve.label, str(int(curve.x[-1])), f"{curve.y[:, -1].mean():.4g}", str(len(curve.y))] for curve in curves
     ]
     return as_table(["model", args.over, metric, "runs"], lines)
-
-
-def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
-    """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
-    for history in histories:
-        if any(metric not in validation for validation in history.validations):
-            raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
-    return [
-        Curve(label_runs(label, runs[0].options), rule, *_join(runs, metric, over))
-        for label, _, rule, points in group_series(histories)
-        for runs in points
-    ]
-
-
-def _join(runs: Sequence[History], metric: str, over: str) -> Tuple[np.ndarray, np.ndarray]:
-    # If an epoch has several validations, the last one counts
-    values = [{validation[over]: validation[metric] for validation in run.validations} for run in runs]
-    x = sorted(set.intersection(*map(set, values)))
-    if not x:
-        raise UserError(
-            f"{runs[-1].path}: expected a validation at the same {over} as in {runs[0].path}, which it repeats"
-        )
-    return np.array(x), np.array([[metrics[place] for place in x] for metrics in values])
 
 
 def draw(curves: Sequence[Curve], metric: str, over: str, title: str):

@@ -4,11 +4,11 @@ from typing import List, NamedTuple
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample
 from .figures import new_figure
-from .read_samples import Read, describe_sample
 
 MOST_CURVES = 8  # more features are drawn as one curve
-MARKS = {"lineoffsets": 0.05, "linelengths": 0.1, "linewidths": 0.7, "color": "#d62728"}  # as high as the panel is 1
+MARKS = {"lineoffsets": 0.05, "linelengths": 0.1, "linewidths": 0.7, "color": "#d62728"}  # in heights of the panel
 
 
 class Features(NamedTuple):
@@ -18,7 +18,7 @@ class Features(NamedTuple):
         curves: N arrays [T, number of curves].
         used: N arrays, bool [T].
         titles: N of them.
-        label: of the vertical axis.
+        label: the label of the vertical axis.
     """
 
     curves: List[np.ndarray]
@@ -28,7 +28,7 @@ class Features(NamedTuple):
 
 
 def make(task, read: Read) -> Features:
-    """The features as the model reads them; of many, their root mean square."""
+    """The features as the model reads them; if there are many, their root mean square."""
     width = read.x.shape[2]
     curves, used, titles = [], [], []
     for index, length in enumerate(read.lengths):

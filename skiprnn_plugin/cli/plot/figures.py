@@ -1,5 +1,6 @@
-"""Matplotlib, imported only when a figure is drawn, and writing a figure to a file."""
+"""Shared by the figures: making one by matplotlib, which is imported only then, and writing it to a file."""
 
+import argparse
 import os
 from pathlib import Path
 from typing import Callable, Sequence
@@ -12,7 +13,7 @@ DPI = 100
 LEGEND = 140  # characters in a line of a legend
 FORMATS = (".png", ".pdf", ".svg")
 
-# Okabe and Ito's, which readers of any colour vision tell apart
+# Okabe and Ito's colours, which readers of any colour vision can tell apart
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 # Titles of axes, by metric
 TITLES = {
@@ -33,9 +34,14 @@ def new_figure(height: float, dpi: int = DPI):
 
 
 def add_legend(figure, labels: Sequence[str]) -> None:
-    """The legend of a figure whose axes have these labels: below them, where it hides nothing."""
+    """Add a legend of these labels below the axes, where it hides nothing."""
     columns = max(min(LEGEND // (max(map(len, labels)) + 8), 4), 1)  # a key is as wide as 8 characters
     figure.legend(loc="outside lower left", ncol=columns, frameon=False, fontsize=9)
+
+
+def add_output_argument(parser: argparse.ArgumentParser, name: str) -> None:
+    """``--output``, by default ``name``; :func:`check_output` reads it."""
+    parser.add_argument("--output", type=Path, default=Path(name), metavar="FILE", help="default: %(default)s")
 
 
 def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:
@@ -59,7 +65,7 @@ def save(figure, path: Path) -> None:
 
 
 def replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Have ``write`` make a file that then takes the place of the one at ``path``."""
+    """Let ``write`` make a temporary file, and then rename it to ``path``. Raises UserError if it can't be written."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(part)

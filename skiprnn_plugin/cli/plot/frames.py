@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Iterable, NamedTuple
 import numpy as np
 
 from ...arguments import UserError
-from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from ..predict.videos import add_weights_argument, is_video, open_videos
-from .figures import DPI, WIDTH, check_output, new_figure, save
+from ...runs.checkpoint import load_hub
+from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
+from .figures import DPI, WIDTH, add_output_argument, check_output, new_figure, save
 
 if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
     from ...prepare.video_reader import VideoReader
 
 HELP = "draw a video's frames and which of them a model used"
 PER_ROW = 25
-MOST_FRAMES = 2500  # more make a picture that few programs open
+MOST_FRAMES = 2500  # few programs open a picture of more frames
 SIDE = 96  # pixels of a frame's longer side
-MARGIN, BORDER = 3, 5  # pixels of white and of red, where a frame was used, around it
+MARGIN, BORDER = 3, 5  # pixels around a frame: first a border, red if the frame was used, then a white margin
 RED = (0.84, 0.15, 0.16)
 
 
@@ -43,20 +43,20 @@ class Sheet(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("video", metavar="VIDEO", help="a video, for a model whose data skiprnn-prepare video made")
-    parser.add_argument("--output", type=Path, default=Path("frames.png"), help="default: %(default)s")
+    add_output_argument(parser, "frames.png")
     parser.add_argument(
         "--num-frames",
         type=int,
         default=250,
         metavar="N",
-        help="how many to draw, the first ones of those that the model reads (default: %(default)s)",
+        help="the most frames to draw, of those that the model reads the first ones (default: %(default)s)",
     )
     add_weights_argument(parser)
     add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..predict.inputs import check_inputs
+    from ...runs.inputs import check_inputs, is_video, open_videos
 
     check_output(args.output)
     if not 1 <= args.num_frames <= MOST_FRAMES:
@@ -70,12 +70,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
-    """Run the video through the model, and read those of its frames that are to be drawn once more.
+    """Run the video through the model, and then read the frames that are to be drawn once more.
 
-    They are drawn whole, where the encoder sees what is in their middle.
+    Frames are drawn whole, though the encoder sees only the centre of each.
     """
-    from ..predict.inputs import read_inputs
-    from ..predict.outcomes import find_likeliest
+    from ...runs.inputs import read_inputs
+    from ...runs.outcomes import find_likeliest
 
     (read,) = read_inputs(hub, [path], [], videos)
     try:
@@ -86,7 +86,7 @@ def make(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
     label, probability = find_likeliest(hub, read, prediction)
     title = f"{Path(path).name}: {label} {probability:.2f}, used {used[:count].sum():,} of {count:,} frames"
     if used.size > count:
-        title += f" (and {used[count:].sum():,} of {used.size - count:,} empty ones)"
+        title += f" (and {used[count:].sum():,} of {used.size - count:,} steps of padding)"
     if count > most:
         title += f", the first {most:,} shown"
     kept = read.kept[:most]

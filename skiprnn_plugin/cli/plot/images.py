@@ -6,8 +6,8 @@ from typing import List, NamedTuple
 import numpy as np
 
 from ...arguments import UserError
+from ...runs.samples import Read, describe_sample
 from .figures import new_figure
-from .read_samples import Read, describe_sample
 
 PER_ROW = 4
 # From black to white pixels; used ones red and skipped ones blue, as in the paper

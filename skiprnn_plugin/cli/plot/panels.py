@@ -1,13 +1,13 @@
-"""Samples of sequences of numbers: a panel for each sequence, what was used and what was skipped over time."""
+"""Samples of sequences of numbers: a panel for each sequence, with its used and its skipped steps over time."""
 
 from typing import List, NamedTuple, Optional
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample
 from .figures import new_figure
-from .read_samples import Read, describe_sample
 
-# Red and blue as in the paper; different in lightness and shape too, for readers who see them alike
+# Red and blue as in the paper; different in lightness and shape too, for readers who can't tell these colours apart
 USED = {"color": "#d62728", "marker": "o", "markersize": 5.5, "zorder": 3}
 SKIPPED = {"color": "#1f77b4", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.5, "zorder": 3}
 MARKED = {"color": "black", "marker": "o", "markersize": 12, "markerfacecolor": "none", "zorder": 2}
@@ -19,11 +19,11 @@ class Samples(NamedTuple):
 
     Attributes:
         times: where the steps are on the horizontal axis, [T].
-        time_label: of the horizontal axis.
+        time_label: the label of the horizontal axis.
         values: [N, T], nan where a sequence has ended.
-        value_label: of the vertical axis.
+        value_label: the label of the vertical axis.
         used: True where the model updated its state (in either direction), bool [N, T].
-        outcomes: what was to be predicted and what was, in words, N of them.
+        outcomes: target and prediction in words, N of them.
         marked: True at the samples that get a ring, bool [N, T]; None draws a line through the samples instead.
         marked_label: what the ring means.
     """
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
 
 
 def make(task, read: Read) -> Samples:
-    """What the task's ``drawing`` says of points; behind the end of a shorter sequence values are nan."""
+    """The sequences as the task's ``drawing`` says; the values after the end of a shorter sequence are nan."""
     drawing, steps = task.drawing, read.x.shape[1]
     is_real = np.arange(steps) < read.lengths[:, None]
     marked = None if drawing.marked_feature is None else is_real & (read.x[:, :, drawing.marked_feature] > 0)

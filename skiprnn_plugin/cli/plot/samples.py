@@ -1,28 +1,26 @@
 """``skiprnn-plot samples``: which steps of held-out sequences a model used (as in the paper's figures)."""
 
 import argparse
-from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
-import numpy as np
-
 from ...arguments import UserError
-from ...runs.checkpoint import Loaded, add_loading_arguments, check_split, load_checkpoint, prepare_loading
+from ...runs.checkpoint import Loaded, load_checkpoint
 from ...runs.find import find_checkpoint
+from ...runs.samples import Read, choose_sequences, read_samples
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from . import features, images, panels, text
-from .figures import FORMATS, check_output, replace, save
-from .read_samples import Read, read_samples
+from .figures import FORMATS, add_output_argument, check_output, replace, save
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
-MOST_SEQUENCES = 50  # more make a picture that few programs open
+MOST_SEQUENCES = 50  # few programs open a picture of more sequences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a checkpoint (*.pt), or a save-dir for its last one")
-    parser.add_argument("--output", type=Path, default=Path("samples.png"), help="default: %(default)s")
-    parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="held-out split to take them from (default: %(default)s)")
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
+    add_output_argument(parser, "samples.png")
+    parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
+    add_split_argument(parser)
     add_loading_arguments(parser)
 
 
@@ -38,12 +36,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
         check_output(args.output)
-    chosen = (
-        np.linspace(0, size - 1, args.num_sequences).round()
-        if loaded.task.drawing.spread
-        else np.arange(args.num_sequences)
-    )
-    samples = kind.make(loaded.task, read_samples(loaded, chosen.astype(int).tolist()))
+    samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
         replace(args.output, lambda part: part.write_text(kind.as_html(samples), encoding="utf-8"))
     else:
@@ -54,9 +47,9 @@ class Kind(NamedTuple):
     """How samples of one kind are drawn.
 
     Attributes:
-        make: what is drawn, from the task and a :class:`Read`.
-        draw: a matplotlib figure of that.
-        as_html: the same as a page; None if there is no page of this kind.
+        make: a function from the task and a :class:`Read` to what is drawn.
+        draw: a function from that to a matplotlib figure.
+        as_html: a function from that to a page; None if there is no page of this kind.
     """
 
     make: Callable[[Any, Read], Any]
@@ -73,7 +66,7 @@ KINDS = {  # by the kind that a task's drawing has
 
 
 def find_kind(loaded: Loaded) -> str:
-    """The key of ``KINDS`` that fits the task; :class:`UserError` if it says nothing of how it is drawn."""
+    """The key of ``KINDS`` that fits the task; :class:`UserError` if the task does not say how it is drawn."""
     name, drawing = loaded.options["task"], getattr(loaded.task, "drawing", None)
     if drawing is None:
         raise UserError(

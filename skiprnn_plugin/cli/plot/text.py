@@ -6,10 +6,11 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
+from ...runs.samples import Read, describe_sample, find_probability
 from .figures import DPI, WIDTH, new_figure
-from .read_samples import Read, describe_sample
 
-# Inches: a letter of a picture, a whole number of pixels, as it is drawn; around the picture; a line; between texts
+# Inches: the width of a letter (of whole pixels, as letters are drawn), the margin around the picture, the height of a
+# line, and the gap between texts
 LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16
 COLUMNS = int((WIDTH - 2 * MARGIN) / LETTER)  # letters in a line
 STYLES = {
@@ -37,8 +38,8 @@ class Text(NamedTuple):
     """A text as a model read it.
 
     Attributes:
-        title: what was to be predicted, what was, and how much was used.
-        words: pairs of a word and its kind, a key of ``STYLES``; pad words that follow each other are one.
+        title: the target, the prediction, and how many words were used.
+        words: pairs of a word and its kind, a key of ``STYLES``; consecutive pad words are one pair.
     """
 
     title: str
@@ -52,16 +53,10 @@ def make(task, read: Read) -> List[Text]:
         token_ids, used = read.x[index, :length], read.used[index, :length]
         title = describe_sample(task, read, index)
         if task.predicts == "classes" and not task.per_step:
-            title += f" (probability {_likeliest(read.prediction[index]):.3f})"
+            title += f" (probability {find_probability(read.prediction[index]):.3f})"
         title = ", ".join(filter(None, [title, f"used {used.sum()} of {length}"]))
         texts.append(Text(title, list(_words(task.source_dictionary, token_ids, used))))
     return texts
-
-
-def _likeliest(logits: np.ndarray) -> float:
-    """The probability of the likeliest class."""
-    exponentials = np.exp(logits - logits.max())
-    return exponentials.max() / exponentials.sum()
 
 
 def _words(dictionary, token_ids: np.ndarray, used: np.ndarray) -> Iterator[Tuple[str, str]]:
@@ -97,7 +92,7 @@ def draw(texts: List[Text]):
     size = _font_size(figure)
 
     def write(text: str, column: int, top: float, **style):
-        # A dollar sign begins a formula otherwise
+        # Otherwise a dollar sign would begin a formula
         text = text.replace("$", r"\$")
         figure.text((MARGIN + column * LETTER) / WIDTH, 1 - top / height, text, va="baseline", **style)
 
@@ -115,7 +110,7 @@ def draw(texts: List[Text]):
 
 
 def wrap(words: List[Tuple[str, str]]) -> List[List[Tuple[int, str, str]]]:
-    """Lines of at most ``COLUMNS`` letters: first column, words and kind of each stretch of one kind."""
+    """Lines of at most ``COLUMNS`` letters: for each stretch of one kind its first column, its words and the kind."""
     lines, column = [[]], 0
     for word, kind in words:
         for start in range(0, len(word), COLUMNS):
@@ -134,7 +129,7 @@ def wrap(words: List[Tuple[str, str]]) -> List[List[Tuple[int, str, str]]]:
 
 
 def _font_size(figure) -> float:
-    """That at which a letter is ``LETTER`` wide."""
+    """The font size at which a letter is ``LETTER`` wide."""
     probe = figure.text(0, 0, 10 * "m", family="monospace", fontsize=100)
     width = probe.get_window_extent().width / 10 / DPI
     probe.remove()

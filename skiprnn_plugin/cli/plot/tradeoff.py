@@ -1,21 +1,22 @@
-"""``skiprnn-plot tradeoff``: what runs with fewer updates lose, task metric against updates."""
+"""``skiprnn-plot tradeoff``: what runs lose that update less, as the task metric against the updates."""
 
 import argparse
 from operator import attrgetter
-from pathlib import Path
 from typing import List, Tuple
 
 import numpy as np
 
-from ...runs.checkpoint import add_loading_arguments, check_split, prepare_loading, read_runs
-from ...runs.find import RUN_HELP, find_files
+from ...runs.checkpoint import read_runs
+from ...runs.find import find_files
+from ...runs.groups import deviation, mean
 from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 from ..command import as_table
-from .figures import COLORS, TITLES, check_output, new_figure, save
+from ..loading import RUN_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
+from .figures import COLORS, TITLES, add_output_argument, check_output, new_figure, save
 
 HELP = "draw the task metric of runs against the samples that they used"
 
-# Rules differ in shape, models in colour
+# Update rules differ in shape, models in colour
 RULES = {
     "learned": {"marker": "o", "linestyle": "-", "markersize": 6.5},
     "target": {"marker": "D", "linestyle": "--", "markersize": 6},
@@ -42,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
     )
-    parser.add_argument("--output", type=Path, default=Path("tradeoff.png"), help="default: %(default)s")
-    parser.add_argument("--split", default="valid", help="held-out split (default: %(default)s)")
+    add_output_argument(parser, "tradeoff.png")
+    add_split_argument(parser)
     add_loading_arguments(parser)
 
 
@@ -67,13 +68,13 @@ def as_markdown(tradeoff: Tradeoff) -> str:
 
 
 def _show(values: List[float]) -> str:
-    """The mean, and the sample standard deviation of several."""
-    spread = f" ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else ""
-    return f"{np.mean(values):.4g}{spread}"
+    """The mean, and the sample standard deviation if there are several values."""
+    spread = "" if len(values) == 1 else f" ± {deviation(values):.2g}"
+    return f"{mean(values):.4g}{spread}"
 
 
 def draw(tradeoff: Tradeoff, split: str):
-    """A matplotlib figure: a marker for each point, a colour for each model, a line through what lambda changes."""
+    """A matplotlib figure: a marker for each point, a colour for each model, a line for each series."""
     figure = new_figure(height=5.0)
     axes = figure.subplots()
     for series in tradeoff.series:
@@ -121,7 +122,7 @@ def _draw_series(axes, series: Series) -> None:
 
 
 def _draw_paper(axes, series: Series) -> None:
-    """The paper's own numbers, hollow."""
+    """Draw the paper's numbers, as hollow markers."""
     printed = [point.paper for point in series.points if point.paper]
     if printed:
         x, spread, y = zip(*printed)

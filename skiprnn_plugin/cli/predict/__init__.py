@@ -1,36 +1,36 @@
 """``skiprnn-predict``: what a trained model predicts for your own sequences, and how many of their steps it used."""
 
 import argparse
-import itertools
 import json
 import os
 import sys
-from typing import Any, Iterator, Optional, Sequence, TextIO, Tuple
+from typing import Optional, Sequence, TextIO
 
 from ...arguments import UserError
 from ...reading import show_progress
-from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
+from ...runs.checkpoint import load_hub
 from ..command import run_command
-from .videos import add_weights_argument, open_videos
+from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
 
 PROGRAM = "skiprnn-predict"
-WARM_UP = 3
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. It prints a line for each sequence, with columns
 separated by tabs: the likeliest class and its probability, or the predicted numbers; the number of used steps and of
-all steps (of a bidirectional model, in both directions); and the model's time in ms. The time does not include loading,
-reading and encoding (of the frames of videos too), nor the first few runs. For a model that predicts classes at every
-step it prints a line for each span of steps in which a class has at least the probability --threshold: the class, its
-highest probability in the span, and the span's start and end, in seconds, or in steps if their rate is not known (a
-step ends where the next one starts). If there is no span, it prints - and the highest probability.
+all steps (of a bidirectional model, in both directions); and the model's time in ms. The time includes neither loading
+the model, nor reading and encoding its input (such as a video's frames), nor the first few runs. For a model that
+predicts classes at every step it prints a line for each span of steps in which a class has at least the probability
+--threshold: the class, its highest probability in the span, and the span's start and end, in seconds, or in steps if
+their rate is not known (a span ends when the step after it starts). If there is no span, it prints - and the highest
+probability.
 """
 THRESHOLD = 0.5
 INPUT_HELP = """
-for a model that reads numbers: a file .npy or .csv (a line for each step; a header is allowed) of [T, D], or [T] if D
-is 1, or whatever else its task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file .png,
-opaque and of 8 bits, if Pillow is installed); .npy may hold N sequences; for a model whose data skiprnn-prepare video
-made: also a video, with --weights; for a model that reads words: a file .txt that is one text, a file .npy of token
-ids, [T] or N sequences of them, or - for standard input, with a text on each line (empty lines are skipped)
+what the model's task reads. Numbers: a file .npy or .csv (a line for each step; a header is allowed) of [T, D], or [T]
+if D is 1, or whatever else the task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file
+.png, opaque and of 8 bits, if Pillow is installed); .npy may hold N sequences. Texts: a file .txt that is one text, or
+- for standard input, with a text on each line (empty lines are skipped). Token ids: a file .npy, [T] or N sequences of
+them. For a model whose data skiprnn-prepare video made also a video, with --weights. Files of other kinds, if
+a task of your own reads them.
 """
 
 
@@ -38,12 +38,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help=INPUT_HELP)
-    parser.add_argument("--text", action="append", default=[], help="a text; may be given several times")
+    parser.add_argument("--text", action="append", default=[], help="a text to predict; may be given several times")
     parser.add_argument(
         "--json",
         action="store_true",
         help="print a JSON list, unrounded, with the probability of every class (for a model that predicts at every "
-        "step, a list of them and the spans) and the numbers of the used steps (from 0)",
+        "step: of every class at every step, and the spans) and the numbers of the used steps (from 0)",
     )
     parser.add_argument(
         "--threshold",
@@ -72,8 +72,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     """Print lines to ``output`` as they come, or return JSON."""
-    from .inputs import check_inputs, read_inputs
-    from .outcomes import as_json, has_spans, print_rows
+    from ...runs.inputs import check_inputs, open_videos, read_inputs
+    from ...runs.outcomes import has_spans, predict_inputs
+    from .output import as_json, print_rows
 
     if args.batch_size < 1:
         raise UserError(f"--batch-size: expected at least 1, got {args.batch_size}")
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     videos = open_videos(hub, args.inputs, args.weights)
     try:
         predictions = predict_inputs(hub, read_inputs(hub, args.inputs, args.text, videos), args.batch_size)
-        among_lines = output.isatty() and not args.json  # a bar would get in their way
+        among_lines = output.isatty() and not args.json  # a progress bar would be between them
         predictions = show_progress(predictions, args.checkpoint, disable=among_lines or None)
         if args.json:
             items = [json.dumps(as_json(hub, read, prediction, threshold)) for read, prediction in predictions]
@@ -98,12 +99,3 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     except (ImportError, ValueError) as error:  # an engine that can't run here; no library for the task's encode
         raise UserError(f"{args.checkpoint}: {error}") from error
     return None
-
-
-def predict_inputs(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
-    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times."""
-    first = list(itertools.islice(inputs, batch_size))
-    for _ in range(WARM_UP):
-        list(hub.run([read.encoded for read in first], batch_size))
-    kept, waiting = itertools.tee(itertools.chain(first, inputs))
-    return zip(kept, hub.run((read.encoded for read in waiting), batch_size))

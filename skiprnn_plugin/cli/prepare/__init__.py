@@ -1,4 +1,4 @@
-"""``skiprnn-prepare``: data sets as they are handed out, made ready for fairseq; one subcommand and one file each."""
+"""``skiprnn-prepare``: makes data sets ready for fairseq. Every kind of data is a subcommand, and has a file."""
 
 import argparse
 from typing import Optional, Sequence
@@ -8,7 +8,7 @@ from . import features, imdb, video
 
 PROGRAM = "skiprnn-prepare"
 
-# Each has HELP, add_arguments(parser) and run(args)
+# Every module has HELP, add_arguments(parser) and run(args)
 DATA_SETS = {"features": features, "imdb": imdb, "video": video}
 
 

@@ -1,4 +1,4 @@
-"""What the subcommands of ``skiprnn-prepare`` that make a folder of features share."""
+"""Shared by the subcommands of ``skiprnn-prepare`` that make a folder of features."""
 
 import argparse
 import shutil
@@ -6,28 +6,28 @@ from pathlib import Path
 from typing import Any, Dict
 
 from ...arguments import UserError
-from .new_folder import new_folder
 
 
 def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
     """``DEST``, ``--dtype`` and ``--overwrite``."""
     parser.add_argument(
-        "dest", metavar="DEST", type=Path, help="the folder to make; given again, an interrupted command goes on"
+        "dest", metavar="DEST", type=Path, help="the folder to make; run an interrupted command again to resume it"
     )
     parser.add_argument(
         "--dtype",
         choices=("float16", "float32"),
         default="float32",
-        help="of the stored numbers (default: %(default)s)",
+        help="the stored numbers' dtype (default: %(default)s)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
 
 
 def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> str:
-    """Make ``args.dest`` of a :class:`skiprnn_plugin.prepare.write_features.Source`; what became of it, in one line.
+    """Make ``args.dest`` of a :class:`skiprnn_plugin.prepare.write_features.Source`; returns a summary in one line.
 
-    ``options`` are for the record, with the version and the dtype. Raises UserError.
+    ``options`` are written to the record, beside the version and the dtype. Raises UserError.
     """
+    from ...prepare.new_folder import new_folder
     from ...prepare.write_features import RECORD, write_features
     from ...version import __version__
 
@@ -36,7 +36,7 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
         try:
             record = write_features(source, folder, args.dtype, options)
         except ValueError as error:
-            shutil.rmtree(folder)  # it would be as wrong the next time
+            shutil.rmtree(folder)  # what it holds is wrong, so the next run can't resume it
             raise UserError(f"{args.source}: {error}") from error
     return _summary(args.dest, record)
 
@@ -51,6 +51,6 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
         return f"{dest}: {splits}; {record['features']:,} features"
     name, reason = next(iter(left_out.items()))
     return (
-        f"{dest}: {splits}; {record['features']:,} features; {len(left_out):,} left out, all in prepare.json "
-        f"(passed_over), as {name}: {reason}"
+        f"{dest}: {splits}; {record['features']:,} features; {len(left_out):,} left out, all listed in "
+        f"prepare.json (passed_over), such as {name}: {reason}"
     )

@@ -16,7 +16,7 @@ several subjects: values, floats [sum of steps, features], one sequence after th
 (its steps), labels and subject, both integers or names; and optionally label_names, if labels are numbers from 0; or,
 with --annotations, Charades_v1_features_rgb
 """
-# Options that only one kind of source has, and their defaults
+# The options that only one kind of source has, with their defaults
 OF_SUBJECTS = {
     "held_out_subjects": None,
     "valid_subjects": None,
@@ -30,16 +30,16 @@ OF_CHARADES = {"annotations": None, "classes": None}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", type=Path, help=SOURCE_HELP)
     add_folder_arguments(parser)
-    subjects = parser.add_argument_group("of an .npz file")
+    subjects = parser.add_argument_group("options for an .npz file")
     subjects.add_argument("--held-out-subjects", nargs="+", metavar="S", help="subjects of split test (default: drawn)")
     subjects.add_argument("--valid-subjects", nargs="+", metavar="S", help="subjects of split valid (default: drawn)")
     for name in ("held-out", "valid"):
         default = OF_SUBJECTS[f"{name.replace('-', '_')}_fraction"]
         subjects.add_argument(
-            f"--{name}-fraction", type=float, metavar="F", help=f"of the subjects, to draw (default: {default})"
+            f"--{name}-fraction", type=float, metavar="F", help=f"fraction of the subjects to draw (default: {default})"
         )
-    subjects.add_argument("--seed", type=int, help=f"draws these (default: {OF_SUBJECTS['seed']})")
-    charades = parser.add_argument_group("of Charades, whose test set becomes the split valid")
+    subjects.add_argument("--seed", type=int, help=f"seed of these draws (default: {OF_SUBJECTS['seed']})")
+    charades = parser.add_argument_group("options for Charades, whose test set becomes the split valid")
     charades.add_argument(
         "--annotations", nargs=2, type=Path, metavar="CSV", help="Charades_v1_train.csv and Charades_v1_test.csv"
     )
@@ -86,4 +86,4 @@ def _read_source(args: argparse.Namespace):
 def _refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> None:
     for name in options:
         if getattr(args, name) is not None:
-            raise UserError(f"--{name.replace('_', '-')}: is for {kind} alone, got {args.source}")
+            raise UserError(f"--{name.replace('_', '-')}: is only for {kind}, got {args.source}")

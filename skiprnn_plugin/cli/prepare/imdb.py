@@ -1,11 +1,11 @@
-"""``skiprnn-prepare imdb``: the IMDB reviews (``aclImdb``) as fairseq's task ``sentence_prediction`` reads them."""
+"""``skiprnn-prepare imdb``: puts the IMDB reviews (``aclImdb``) into the form that fairseq's task
+``sentence_prediction`` reads."""
 
 import argparse
 from pathlib import Path
 from typing import Any, Dict
 
 from ...arguments import UserError
-from .new_folder import new_folder
 
 HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
 VOCAB_SIZE = 8000
@@ -34,13 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="part of the training reviews held out for validation (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="draws these (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of that draw (default: %(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
 
 
 def run(args: argparse.Namespace) -> str:
     from ...arguments import as_option_errors
     from ...prepare.imdb import binarize_imdb
+    from ...prepare.new_folder import new_folder
     from ...prepare.tokenize_text import RECORD
 
     _check(args)
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> str:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise :class:`UserError` for options that no data could make right."""
+    """Raise :class:`UserError` for options that are wrong for any data."""
     from ...prepare.tokenize_text import import_sentencepiece
 
     if args.bpe == "sentencepiece":

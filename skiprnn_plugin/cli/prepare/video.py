@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folder_arguments(parser)
     parser.add_argument("--weights", type=Path, metavar="FILE", required=True, help=WEIGHTS_HELP)
     parser.add_argument(
-        "--frame-rate", type=float, default=25.0, metavar="R", help="frames in a second (default: %(default)g)"
+        "--frame-rate", type=float, default=25.0, metavar="R", help="frames per second (default: %(default)g)"
     )
     parser.add_argument(
         "--splits",
@@ -33,33 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split-number", type=int, metavar="N", help="which of its splits (default: 1)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
     parser.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="frames at a time (default: %(default)s)"
+        "--batch-size", type=int, default=32, metavar="N", help="frames to encode at once (default: %(default)s)"
     )
 
 
 def run(args: argparse.Namespace) -> str:
     from ...arguments import as_option_errors
     from ...prepare.frame_encoder import FrameEncoder
-    from ...prepare.video import read_frames
+    from ...prepare.video_features import encode_videos
     from ...prepare.video_sources import check_readable
-    from ...prepare.write_features import Source
-    from ...reading import show_progress
 
     if not 0 < args.frame_rate < math.inf:
         raise UserError(f"--frame-rate: expected a number above 0, got {args.frame_rate:g}")
     try:
         videos, options = _read_source(args)
-        check_readable(videos, args.frame_rate)  # before hours of encoding the others
+        check_readable(videos, args.frame_rate)  # now, and not after hours of encoding other splits
         with as_option_errors({"device", "batch_size"}):
             encoder = FrameEncoder(args.weights, args.device, args.batch_size)
     except (ValueError, ImportError) as error:
         raise UserError(str(error)) from error
 
-    def load(position: int):
-        frames = read_frames(videos.files[position], args.frame_rate)
-        return encoder.encode(show_progress(frames, videos.rows[position]["sequence"], unit=" frames"))
-
-    source = Source(args.source, videos.rows, encoder.width, videos.classes, load, passes_over=True)
+    source = encode_videos(args.source, videos, args.frame_rate, encoder)
     options = {"frame_rate": args.frame_rate, **encoder.description, **options, "missing": len(videos.missing)}
     summary = write_folder(source, args, options)
     if videos.missing:
@@ -75,7 +69,7 @@ def _read_source(args: argparse.Namespace):
         raise UserError(f"{args.source}: no such folder")
     if args.splits is None:
         if args.split_number is not None:
-            raise UserError("--split-number: is for --splits alone")
+            raise UserError("--split-number: is only for --splits")
         return read_listed(args.source), {}
     number = 1 if args.split_number is None else args.split_number
     if number < 1:

@@ -1,4 +1,4 @@
-"""The paper's experiments as data: what differs between the rows of a table, and what the paper printed for each.
+"""The paper's experiments as data: what differs between the rows of a table, and what the paper printed for them.
 
 Imports neither fairseq nor torch, so that scripts can ask it quickly.
 """

@@ -52,8 +52,8 @@ def _frequency(sampling_period: float, updates: Sequence[str]) -> Table:
             Column("updates", "updates", ".1f"),
             Column("accuracy", "accuracy", ".3f"),
         ),
-        # The paper solves the task with all of them
-        rows=make_rows(("solved", "updates"), *((model, ("Yes", each)) for model, each in zip(models, updates))),
+        # In the paper every model solves the task
+        rows=make_rows(("solved", "updates"), *((model, ("Yes", printed)) for model, printed in zip(models, updates))),
     )
 
 

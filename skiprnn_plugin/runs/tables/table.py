@@ -14,8 +14,8 @@ class Column:
     Attributes:
         title: heading; also the key of the paper's value in ``Row.paper``, where the paper has one.
         metric: the logged metric behind it.
-        style: how it is printed: a key of ``skiprnn_plugin.cli.report.STYLES``, or else a format of Python's.
-        spread: the logged metric that follows the ±, where that is not the deviation over runs.
+        style: how it is printed: a key of ``skiprnn_plugin.cli.report.STYLES``, or a format specification of Python.
+        spread: the logged metric that follows the ±; None for the deviation over runs.
     """
 
     title: str
@@ -50,7 +50,7 @@ class Row:
         return UPDATE_RULES[self.options["arch"].rpartition("_")[0]]
 
     def arguments(self) -> str:
-        """``options`` as they stand on a command line."""
+        """``options`` as a command line has them."""
         return " ".join(f"--{name.replace('_', '-')} {plain(value)}" for name, value in self.options.items())
 
 
@@ -68,9 +68,9 @@ class Table:
         spread: what the paper's standard deviations are over.
         columns: what is reported for each row.
         rows: in the paper's order.
-        cited: results of others that the paper prints below; no run repeats them.
+        cited: other authors' results, which the paper prints below; no run repeats them.
         split: the held-out split to report.
-        data: options that only runs on the paper's data have; others belong to none of the rows.
+        data: options that only runs on the paper's data have; a run with others belongs to none of its rows.
     """
 
     name: str
@@ -96,7 +96,7 @@ def plain(value: Any) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
-# Of all experiments, unless a table says otherwise
+# The settings of all experiments, unless a table says otherwise
 SETTINGS = {
     "hidden_size": 110,
     "num_layers": 1,
@@ -141,7 +141,7 @@ def cited(label: str) -> Model:
 
 
 def make_rows(titles: Sequence[str], *lines: Tuple[Model, Sequence[str]]) -> Tuple[Row, ...]:
-    """Rows from models and what the paper printed for each under these column titles, "-" where it has nothing."""
+    """Rows from models and what the paper printed for them under these column titles, "-" where it has no value."""
     return tuple(
         Row(*model, {title: value for title, value in zip(titles, values) if value != "-"}) for model, values in lines
     )

@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all, whatever became of the processes that made it before."""
+"""A folder exists whole or not at all, whatever happened to the processes that made it before."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skiprnn_plugin.arguments import UserError
-from skiprnn_plugin.cli.prepare.new_folder import new_folder
+from skiprnn_plugin.prepare.new_folder import new_folder
 
 RECORD = "record.json"
 

@@ -1,10 +1,10 @@
-"""A few held-out sequences, read by a model: what the figures of samples draw."""
+"""What a model does with a few held-out sequences, for the figures of samples."""
 
-from typing import NamedTuple, Sequence
+from typing import List, NamedTuple, Sequence
 
 import numpy as np
 
-from ...runs.checkpoint import Loaded, run_model
+from .checkpoint import Loaded, run_model
 
 
 class Read(NamedTuple):
@@ -23,6 +23,13 @@ class Read(NamedTuple):
     lengths: np.ndarray
     target: np.ndarray
     prediction: np.ndarray
+
+
+def choose_sequences(loaded: Loaded, count: int) -> List[int]:
+    """The numbers of the sequences to draw, from the whole split or its first ones, as the task's ``drawing`` says."""
+    if not loaded.task.drawing.spread:
+        return list(range(count))
+    return np.linspace(0, len(loaded.dataset) - 1, count).round().astype(int).tolist()
 
 
 def read_samples(loaded: Loaded, indices: Sequence[int]) -> Read:
@@ -44,3 +51,9 @@ def describe_sample(task, read: Read, index: int) -> str:
     if task.per_step:
         target, prediction = target[: read.lengths[index]], prediction[: read.lengths[index]]
     return task.describe_outcome(target, prediction)
+
+
+def find_probability(logits: np.ndarray) -> float:
+    """The probability of the likeliest class, from the logits of all classes, [C]."""
+    exponentials = np.exp(logits - logits.max())
+    return exponentials.max() / exponentials.sum()

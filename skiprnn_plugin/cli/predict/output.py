@@ -3,22 +3,8 @@
 from typing import Any, Dict, Iterable, List, TextIO, Tuple
 
 from ...hub import Prediction, SkipRNNHub
-from .inputs import Input
-from .spans import as_timeline
-
-
-def has_classes(hub: SkipRNNHub) -> bool:
-    return hub.task.predicts in ("classes", "labels")
-
-
-def has_spans(hub: SkipRNNHub) -> bool:
-    return hub.task.per_step and has_classes(hub)
-
-
-def find_likeliest(hub: SkipRNNHub, read: Input, prediction: Prediction) -> Tuple[str, float]:
-    """A class and its probability; of a model that predicts at every step, the highest at any step of the input."""
-    values = prediction.values[: len(read.kept)] if hub.task.per_step else prediction.values
-    return hub.class_names[values.argmax() % values.shape[-1]], float(values.max())
+from ...runs.inputs import Input
+from ...runs.outcomes import as_timeline, find_likeliest, has_classes, has_spans
 
 
 def print_rows(

@@ -7,22 +7,22 @@ import shutil
 from pathlib import Path
 from typing import Iterator, Optional
 
-from ...arguments import UserError
-from ...reading import first_sentence
+from ..arguments import UserError
+from ..reading import first_sentence
 
 
 @contextlib.contextmanager
 def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``dest`` when the context ends well and is removed when it does not.
 
-    It lies beside ``dest``, whose missing parents are made, and removed if nothing is in them then. What a killed
-    process left there, the next run for the same ``dest`` removes.
+    It lies beside ``dest``. Missing parents of ``dest`` are made, and removed again if they are empty at the end. What
+    a killed process left there is removed when the same ``dest`` is made again.
 
     Args:
         dest: the folder to make.
         overwrite: whether an existing ``dest`` is replaced; it stays until the new one is complete.
         record: a file that every such folder holds; one without it is never replaced.
-        resume: keep the folder when the context does not end well, and hand it, as it is, to the next run.
+        resume: keep the folder when the context does not end well, for the next run to fill further.
 
     Raises:
         UserError: ``dest`` exists and may not be replaced, or can't be written.

@@ -1,0 +1,102 @@
+"""Reads a user's own files, each of which holds a text, or an array of one or several sequences."""
+
+import csv
+import itertools
+from pathlib import Path
+from typing import Iterator, List, Sequence, TextIO
+
+import numpy as np
+
+from ..arguments import UserError
+from ..reading import first_sentence
+
+MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
+
+
+def read_lines(stream: TextIO) -> Iterator[str]:
+    """The texts of a stream, one on each line; empty lines are skipped. Raises UserError if there is none."""
+    is_empty = True
+    try:
+        for line in filter(str.strip, stream):
+            is_empty = False
+            yield line
+    except UnicodeDecodeError as error:
+        raise UserError(f"standard input: can't be read ({first_sentence(error)})") from error
+    if is_empty:
+        raise UserError("standard input: expected a text on each line, it is empty")
+
+
+def read_text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8-sig")
+
+
+def read_npy(path: str) -> np.ndarray:
+    # A mapped file's header is held against its size, before there is memory for what it promises. Copy-on-write, as
+    # torch warns of arrays that can't be written.
+    return np.lib.format.open_memmap(path, mode="c")
+
+
+def read_csv(path: str) -> np.ndarray:
+    """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
+
+    A first line without any number is a header.
+    """
+    rows: List[List[float]] = []
+    are_whole = True
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, skipinitialspace=True, strict=True)
+        for index, fields in enumerate(filter(None, reader)):
+            if index == 0 and _is_header(fields):
+                continue
+            wrong = next(itertools.filterfalse(_is_number, fields), None)
+            if wrong is not None:
+                raise UserError(f"{path}:{reader.line_num}: expected numbers, got {wrong!r}")
+            if rows and len(fields) != len(rows[0]):
+                raise UserError(f"{path}:{reader.line_num}: expected {len(rows[0])} numbers, got {len(fields)}")
+            rows.append(list(map(float, fields)))
+            are_whole = are_whole and all(map(_is_whole, fields))
+    array = np.array(rows, ndmin=2)
+    return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
+
+
+def _is_header(fields: Sequence[str]) -> bool:
+    names = [field for field in fields if field.strip().lower() not in MISSING]
+    return bool(names) and not any(map(_is_number, fields))
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return "_" not in field  # 1_000 is a number to Python
+
+
+def _is_whole(field: str) -> bool:
+    return field.strip().lstrip("+-").isdecimal()
+
+
+def read_png(path: str) -> np.ndarray:
+    """Brightness, uint8 [height, width]."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        found = image.mode
+        if "16" in str(image.tile[0][3]):  # Pillow would read their upper halves alone
+            found += " of 16 bits"
+        if found in IMAGE_MODES and image.convert("RGBA").getextrema()[-1][0] < 255:
+            found += " with transparency"
+        if found not in IMAGE_MODES:
+            raise UserError(
+                f"{path}: expected an opaque picture of 8 bits ({', '.join(IMAGE_MODES)}), got mode {found}"
+            )
+        return np.asarray(image.convert("L"))
+
+
+# By the kind of a task's inputs (see skiprnn_plugin.tasks.presentation.Inputs): a function for each suffix
+READERS = {
+    "texts": {".txt": read_text},
+    "token_ids": {".npy": read_npy},
+    "numbers": {".npy": read_npy, ".csv": read_csv, ".png": read_png},
+}

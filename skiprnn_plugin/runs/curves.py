@@ -1,0 +1,49 @@
+"""How a metric of runs changes over training."""
+
+from typing import List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from ..arguments import UserError
+from .logs import History
+from .series import group_series, label_runs
+from .tradeoff import list_metrics
+
+
+class Curve(NamedTuple):
+    """Runs that repeat each other.
+
+    Attributes:
+        label: for the legend.
+        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
+        x: updates or epochs, [N]: those at which all runs were validated.
+        y: the metric, [runs, N].
+    """
+
+    label: str
+    rule: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
+    """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
+    for history in histories:
+        if any(metric not in validation for validation in history.validations):
+            raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
+    return [
+        Curve(label_runs(label, runs[0].options), rule, *_join(runs, metric, over))
+        for label, _, rule, points in group_series(histories)
+        for runs in points
+    ]
+
+
+def _join(runs: Sequence[History], metric: str, over: str) -> Tuple[np.ndarray, np.ndarray]:
+    # If an epoch has several validations, the last one counts
+    values = [{validation[over]: validation[metric] for validation in run.validations} for run in runs]
+    x = sorted(set.intersection(*map(set, values)))
+    if not x:
+        raise UserError(
+            f"{runs[-1].path}: expected a validation at the same {over} as in {runs[0].path}, which it repeats"
+        )
+    return np.array(x), np.array([[metrics[place] for place in x] for metrics in values])

@@ -1,0 +1,195 @@
+"""A user's own sequences as the model reads them, from files, texts and the lines of standard input."""
+
+import contextlib
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..arguments import UserError
+from ..hub import SkipRNNHub
+from ..prepare.input_files import READERS, read_lines
+from ..prepare.video import SUFFIXES
+from ..prepare.video_reader import VideoReader, open_reader
+from ..reading import first_sentence
+
+STANDARD_INPUT = "-"
+NAME_WIDTH = 60  # characters of a text that name it in the output
+
+
+class Input(NamedTuple):
+    """A sequence that a model is to read.
+
+    Attributes:
+        name: what to call it.
+        encoded: the sequence as the model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`).
+        kept: the steps of the user's sequence that ``encoded`` holds; others are cropped. Further steps of ``encoded``
+            are padding, at its end.
+    """
+
+    name: str
+    encoded: Tensor
+    kept: range
+
+
+def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise :class:`UserError`, before any is read, for an input that does not exist or that the task does not take."""
+    task, suffixes = hub.cfg.task._name, [*_find_readers(hub)]
+    if hub.task.inputs.video_folder is not None:
+        suffixes += SUFFIXES
+    if "texts" not in hub.input_kinds and (texts or STANDARD_INPUT in files):
+        flag = "--text" if texts else STANDARD_INPUT
+        raise UserError(f"{flag}: expected a model that reads texts, got one of task {task}")
+    for file in files:
+        if file == STANDARD_INPUT:
+            continue
+        if not Path(file).is_file():
+            raise UserError(f"{file}: no such file")
+        if _suffix(file) not in suffixes:
+            raise UserError(f"{file}: expected a file {' or '.join(suffixes)}, as models of task {task} read")
+
+
+def _find_readers(hub: SkipRNNHub) -> Dict[str, Callable[[str], Any]]:
+    """What reads a file of each suffix, except videos; :class:`UserError` if the task's ``inputs`` are not of use."""
+    kinds = hub.input_kinds
+    if not READERS.keys() >= {*kinds} or {"numbers", "token_ids"} <= {*kinds}:
+        raise UserError(
+            f"task {hub.cfg.task._name}: expected inputs.kinds to be texts, and numbers or token_ids, got "
+            f"{hub.task.inputs.kinds!r}"
+        )
+    readers = {suffix: reader for kind in kinds for suffix, reader in READERS[kind].items()}
+    return {**readers, **hub.task.inputs.readers}
+
+
+def _suffix(file: str) -> str:
+    return Path(file).suffix.lower()
+
+
+def is_video(path: str) -> bool:
+    """Whether the file's name is a video's."""
+    return _suffix(path) in SUFFIXES
+
+
+def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
+    """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
+
+    Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
+    """
+    videos = [file for file in files if is_video(file) and _suffix(file) not in hub.task.inputs.readers]
+    if not videos:
+        if weights is not None:
+            raise UserError("--weights: expected a video to encode, got none")
+        return None
+    if weights is None:
+        raise UserError(
+            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+        )
+    inputs = hub.task.inputs
+    reader = open_reader(inputs.video_folder, hub.task.input_size, weights, inputs.head_steps)
+    for video in videos:
+        next(reader.frames(video))
+    return reader
+
+
+def read_inputs(
+    hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str], videos: Optional[VideoReader] = None
+) -> Iterator[Input]:
+    """Texts first, then files, each read when its turn comes; :class:`UserError` for one that the model can't read.
+
+    ``videos`` reads the files that are videos.
+    """
+    for text in texts:
+        yield _encode_text(hub, _shorten(text) or "--text", text)
+    readers = _find_readers(hub)
+    for file in files:
+        if file == STANDARD_INPUT:
+            for line in read_lines(sys.stdin):
+                yield _encode_text(hub, _shorten(line), line)
+        elif _suffix(file) in readers:  # perhaps the task's own reader of files that are named as videos are
+            yield from _encode(hub, file, _read(readers[_suffix(file)], file))
+        else:
+            yield from _encode(hub, file, videos.encode(file))
+
+
+def _read(reader: Callable[[str], Any], file: str) -> Any:
+    try:
+        return reader(file)
+    except UserError:
+        raise
+    except Exception as error:  # a file can be broken in any way
+        raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
+
+
+def _shorten(text: str) -> str:
+    return textwrap.shorten(text, NAME_WIDTH, placeholder="...")
+
+
+def _encode(hub: SkipRNNHub, name: str, raw: Any) -> Iterator[Input]:
+    """What a file holds: a text, an array of one or N sequences, or a sequence as the task's own reader returns it."""
+    if isinstance(raw, str):
+        yield _encode_text(hub, name, raw)
+        return
+    if not isinstance(raw, np.ndarray):
+        yield _encode_sequence(hub, name, raw)
+        return
+    if raw.dtype.kind not in "biuf":
+        raise UserError(f"{name}: expected numbers, got {raw.dtype}")
+    if raw.ndim == 0 or raw.size == 0:
+        raise UserError(f"{name}: expected at least one step, got shape {raw.shape}")
+    for part_name, part in _split(hub, name, raw):
+        yield _encode_sequence(hub, part_name, part)
+
+
+def _encode_text(hub: SkipRNNHub, name: str, text: str) -> Input:
+    if not text.strip():
+        raise UserError(f"{name}: expected a text, it is empty")
+    try:
+        encoded = hub.encode(text)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+    return Input(name, encoded, range(len(encoded)))
+
+
+def _encode_sequence(hub: SkipRNNHub, name: str, raw: Any) -> Input:
+    try:
+        encoded = _encode_steps(hub, raw)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from error
+    if "token_ids" in hub.input_kinds:
+        encoded = torch.from_numpy(hub.task.fit_token_ids(encoded.numpy()))
+    elif not hub.reads_words:
+        wrong = (~encoded.isfinite()).any(1).nonzero()
+        if len(wrong):
+            raise UserError(f"{name}: expected finite numbers, got others in step {int(wrong[0])} (from 0)")
+    return Input(name, encoded, hub.task.kept_steps(raw, len(encoded)))
+
+
+def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str, np.ndarray]]:
+    """The array as one sequence if the model reads it as one, otherwise as N sequences."""
+    try:
+        _encode_steps(hub, array)
+        return [(name, array)]
+    except ValueError as error:
+        try:
+            _encode_steps(hub, array[0])
+        except ValueError:
+            raise UserError(f"{name}: {error}") from error
+    return ((f"{name}[{index}]", part) for index, part in enumerate(array))
+
+
+def _encode_steps(hub: SkipRNNHub, raw: Any) -> Tensor:
+    """As ``hub.encode``, and an array [T] as [T, 1] too."""
+    if not isinstance(raw, np.ndarray):
+        return hub.encode(raw)
+    array = raw.astype(raw.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
+    try:
+        return hub.encode(array)
+    except ValueError:
+        if array.ndim == 1:
+            with contextlib.suppress(ValueError):
+                return hub.encode(array[:, None])
+        raise
