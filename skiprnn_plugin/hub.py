@@ -1,4 +1,4 @@
-"""Trained models in a program of one's own: ``from_pretrained`` and what it returns."""
+"""Trained models in your own program: ``from_pretrained`` loads one, and :class:`SkipRNNHub` predicts with it."""
 
 import argparse
 import itertools
@@ -22,10 +22,12 @@ Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
 
 
 class SkipRNNHub(nn.Module):
-    """A trained model that takes arrays, or what else its task can ``encode``.
+    """A trained model that takes arrays, or whatever its task can ``encode``, such as texts or images.
+
+    Like any module, it can be moved to a device: ``hub.to("cuda")``.
 
     Attributes:
-        model: the fairseq model, in evaluation mode; move the hub as any module (``hub.to("cuda")``).
+        model: the fairseq model, in evaluation mode.
         cfg: the stored configuration.
         task: the fairseq task, without its data.
     """
@@ -37,7 +39,7 @@ class SkipRNNHub(nn.Module):
         self.task = task
 
     def train(self, mode: bool = True):
-        """Stays in evaluation mode; to go on training, use ``model``."""
+        """Stay in evaluation mode, whatever ``mode`` is. To train further, use ``model``."""
         return super().train(False)
 
     @property
@@ -46,24 +48,24 @@ class SkipRNNHub(nn.Module):
 
     @property
     def reads_words(self) -> bool:
-        """Whether the model reads words, by an embedding, and not numbers."""
+        """Whether the model reads token ids, which it turns into vectors by an embedding."""
         return getattr(self.model, "embedding", None) is not None
 
     @property
     def class_names(self) -> List[str]:
-        """Of the classes that the model predicts, or else their numbers."""
+        """The names of the classes that the model predicts, or their numbers if they have no names."""
         return list(map(str, self.task.class_names or range(self.task.output_size)))
 
     def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
-        """Class probabilities, or the numbers themselves for regression, float32 [N, output_size].
+        """Probabilities of classes or labels, or the predicted numbers for regression, float32 [N, output_size].
 
-        Of a task that predicts at every step a list of N arrays, float32 [T, output_size].
+        If the task predicts at every step, the result is a list of N arrays, float32 [T, output_size].
 
         Args:
-            arrays: N sequences, each as :meth:`encode` takes it: arrays [T, D] with a T of their own, or whatever else
-                the task reads, such as texts or images; or one array of them all, [N, T, D]. One of no steps gets what
-                the model predicts from its initial state.
-            batch_size: sequences that go through the model at once.
+            arrays: a list of N sequences that :meth:`encode` takes: arrays [T, D], whose T may differ, or whatever else
+                the task reads, such as texts or images; or one array [N, T, D]. For a sequence of no steps the model
+                predicts from its initial state.
+            batch_size: how many sequences the model reads at once.
         """
         if self.task.predicts not in CRITERIONS:
             kinds = " or ".join(map(repr, CRITERIONS))
@@ -76,19 +78,19 @@ class SkipRNNHub(nn.Module):
         return np.stack(values) if values else np.zeros((0, self.task.output_size), np.float32)
 
     def used_samples(self, arrays: Sequences, batch_size: int = 256) -> List[np.ndarray]:
-        """Where the model updated its state: bool [T] for each sequence.
+        """At which steps the model updated its state: bool [T] for each sequence.
 
-        Of a bidirectional model bool [2, T], forward and backward, both in the order of the input. Arguments are those
-        of :meth:`predict`.
+        For a bidirectional model bool [2, T], forward and backward, both in the order of the input. The arguments are
+        those of :meth:`predict`.
         """
         return [prediction.used for prediction in self.run(self._encode_all(arrays), batch_size)]
 
     def run(self, encoded: Iterable[Tensor], batch_size: int = 256) -> Iterator[Prediction]:
-        """What the model makes of each sequence, one after the other: ``hub.run(map(hub.encode, texts))``.
+        """Yield a :class:`Prediction` for each sequence: ``hub.run(map(hub.encode, texts))``.
 
         Args:
-            encoded: what :meth:`encode` returned, taken as it is needed.
-            batch_size: as of :meth:`predict`.
+            encoded: sequences from :meth:`encode`; they are taken from the iterable one batch at a time.
+            batch_size: as in :meth:`predict`.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
@@ -98,13 +100,13 @@ class SkipRNNHub(nn.Module):
             start += len(batch)
 
     def encode(self, raw: Any) -> Tensor:
-        """A sequence as the model reads it: [T, D], or token ids, int64 [T].
+        """Turn a user's sequence into what the model reads: [T, D], or token ids, int64 [T].
 
         Args:
-            raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
-                words, their numbers too.
+            raw: what the task's ``encode`` takes: an array [T, D], unless the task overrides it. If the model reads
+                token ids, ``raw`` may also be token ids.
 
-        Raises ValueError if it is not such a sequence.
+        Raises ValueError if ``raw`` is not a sequence of this task.
         """
         expected = "a text or token ids [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
         is_encoded = self.reads_words and not isinstance(raw, str)
@@ -115,20 +117,20 @@ class SkipRNNHub(nn.Module):
         if self.reads_words:
             if tensor.dim() != 1 or (len(tensor) and not _is_integer(tensor)):
                 raise ValueError(f"expected {expected}, integers, got {tensor.dtype} {tuple(tensor.shape)}")
-            return self._check_words(tensor.long())
+            return self._check_token_ids(tensor.long())
         if tensor.dim() != 2 or tensor.shape[1] != self.task.input_size:
             raise ValueError(f"expected {expected}, got {tuple(tensor.shape)}")
         return tensor.to(next(self.model.parameters()).dtype)
 
-    def _check_words(self, numbers: Tensor) -> Tensor:
+    def _check_token_ids(self, token_ids: Tensor) -> Tensor:
         known = self.model.embedding.num_embeddings
-        wrong = numbers[(numbers < 0) | (numbers >= known)]
+        wrong = token_ids[(token_ids < 0) | (token_ids >= known)]
         if len(wrong):
             raise ValueError(f"expected token ids from 0 to {known - 1}, got {wrong[0]}")
-        return numbers
+        return token_ids
 
     def _encode_all(self, arrays: Sequences) -> Iterator[Tensor]:
-        """As :meth:`encode`; a ValueError names the argument and the sequence."""
+        """Encode all sequences by :meth:`encode`; a ValueError names the argument ``arrays`` and the sequence."""
         if isinstance(arrays, str) or getattr(arrays, "ndim", 1) == 0:
             raise ValueError(f"arrays: expected a list of sequences, got one {type(arrays).__name__}")
         takes_arrays = not self.reads_words and getattr(self.task, "takes_arrays", False)
@@ -150,12 +152,12 @@ class SkipRNNHub(nn.Module):
             output = self.model(
                 pad_sequence(batch, batch_first=True).to(self.device),
                 torch.tensor([len(sequence) for sequence in batch], device=self.device),
-                # so that models which draw make the same draws each time, however batches are cut
+                # seeds, so that a model with random decisions makes the same ones whatever the batch size is
                 torch.arange(start, start + len(batch), device=self.device),
             )
         values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
         directions = getattr(self.model, "num_directions", 1)
-        updates = output.updates.flatten(1)  # a model of the user's may have [B, T]
+        updates = output.updates.flatten(1)  # a user's own model may return [B, T]
         updates = updates.unflatten(1, (directions, updates.shape[1] // directions)) > 0
         lengths = (output.steps // directions).tolist()
         used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
@@ -184,11 +186,12 @@ def from_pretrained(
 
     Args:
         path: a checkpoint, or a folder (fairseq's save-dir) that holds it.
-        checkpoint_file: its name in that folder; None for ``checkpoint_best.pt``, or else ``checkpoint_last.pt``.
-        user_dir: the folder of a fairseq plugin of your own, if the model was trained with one.
-        overrides: options to load the model with in place of the stored ones.
+        checkpoint_file: the checkpoint's name in that folder; None for ``checkpoint_best.pt``, or, if that does not
+            exist, ``checkpoint_last.pt``.
+        user_dir: the folder of your own fairseq plugin, if the model was trained with one.
+        overrides: options that replace the stored ones, such as ``data_dir``.
 
-    Raises FileNotFoundError if there is no such file, and ValueError if it can't be loaded.
+    Raises FileNotFoundError if the checkpoint does not exist, and ValueError if it can't be loaded.
     """
     if user_dir is not None:
         utils.import_user_module(argparse.Namespace(user_dir=str(user_dir)))

@@ -100,7 +100,7 @@ def test_the_installed_plugin_runs(tmp_path, copied):
         shutil.copytree(PLUGIN, tmp_path / "skiprnn_plugin", ignore=shutil.ignore_patterns("__pycache__"))
     (folder,), (valid,) = hydra_train(tmp_path, user_dir=False, PYTHONPATH=ROOT)
     assert float(valid["valid_update_fraction"]) > 0
-    expected = f"--user-dir skiprnn_plugin: the plugin that has been imported already runs, {PLUGIN.resolve()}\n"
+    expected = f"--user-dir skiprnn_plugin: ignored, as the plugin has been imported already, from {PLUGIN.resolve()}\n"
     assert expected in (folder / "hydra_train.log").read_text()
 
 

@@ -59,7 +59,7 @@ def test_another_best_metric_starts_anew(tmp_path, caplog):
     train(tmp_path, *options, "--max-update", 8)
     stats = train(tmp_path, *options, "--max-update", 100, "--best-checkpoint-metric", "mse")
     assert stats["train_inner"][-1]["num_updates"] == 20
-    assert "--best-checkpoint-metric was loss and is mse now: the best score starts anew" in caplog.text
+    assert "--best-checkpoint-metric was loss and is mse now: the best score is forgotten" in caplog.text
     assert state(tmp_path)["extra_state"]["best"] == pytest.approx(stats["valid"][-1]["valid_mse"], rel=1e-5)
 
 

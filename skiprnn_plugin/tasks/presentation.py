@@ -1,4 +1,4 @@
-"""What a task says to ``skiprnn-plot`` and ``skiprnn-predict``: how its sequences are drawn, described and read."""
+"""How ``skiprnn-plot`` and ``skiprnn-predict`` draw, describe and read the sequences of a task."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +14,19 @@ class Drawing:
     """How ``skiprnn-plot samples`` draws sequences.
 
     Attributes:
-        kind: ``"points"``, a panel for each sequence, with a mark at the first feature of each step; ``"curves"``, a
-            panel with all features over time, and marks below it; ``"images"``, whose pixels are from 0 to 1; or
-            ``"text"``, for token ids. None stands for text if the model has an embedding, and for curves otherwise.
-        spread: take sequences from the whole split, as it may be sorted by label; False takes its first ones.
-        time_label: of points, the horizontal axis.
-        first_time, time_step: of points, where the first step is on that axis, and how far apart steps are.
-        value_label: of points, the vertical axis.
-        marked_feature: of points, the number of a feature; a ring is drawn around steps in which it is above 0. None
-            draws no rings, but a line through the points.
-        marked_label: of points, what the ring means.
-        image_shape: of images, height and width; None if they are square.
-        pixel_order: of images, where each pixel of the sequence lies in the flattened image, integers [height *
+        kind: ``"points"``: the first feature of each step, one mark for each step; ``"curves"``: all features over
+            time, with marks below them; ``"images"``: sequences of pixels from 0 to 1; ``"text"``: sequences of token
+            ids. None means text if the model has an embedding, otherwise curves.
+        spread: True takes sequences from the whole split, because it may be sorted by label; False takes the first
+            ones.
+        time_label: for points, the label of the horizontal axis.
+        first_time, time_step: for points, the position of the first step on that axis, and the distance between steps.
+        value_label: for points, the label of the vertical axis.
+        marked_feature: for points, the number of a feature; a ring is drawn around the steps in which it is above 0.
+            None draws a line through the points instead of rings.
+        marked_label: for points, the meaning of the rings.
+        image_shape: for images, height and width; None if they are square.
+        pixel_order: for images, the index of each pixel of the sequence in the flattened image, integers [height *
             width]; None if they are in order.
     """
 
@@ -42,13 +43,13 @@ class Drawing:
 
 
 class Presented:
-    """A mixin for tasks with what the tools ask; every part has a default that a task may replace.
+    """A mixin for tasks: what ``skiprnn-plot`` and ``skiprnn-predict`` ask of a task. A task may replace every default.
 
     Attributes:
         drawing: how sequences are drawn.
-        video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of videos' frames;
-            ``skiprnn-predict`` then takes videos too, and encodes them as this folder says.
-        head_steps: how many steps the model reads of a sequence, if these are its first ones; None if it reads its last
+        video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of video frames;
+            ``skiprnn-predict`` then takes videos too, and encodes them as this folder says. None otherwise.
+        head_steps: how many steps the model reads of a sequence, if it reads its first ones; None if it reads its last
             ones, or all.
     """
 
@@ -56,7 +57,7 @@ class Presented:
     video_folder: Optional[Path] = None
     head_steps: Optional[int] = None
 
-    # A task sets these for the hub as well, see :class:`skiprnn_plugin.tasks.sequence.SequenceTask`
+    # The task sets these, see :class:`skiprnn_plugin.tasks.sequence.SequenceTask`
     predicts: Optional[str]
     per_step: bool
     class_names: Optional[Sequence[str]]
@@ -65,7 +66,7 @@ class Presented:
         """A sequence's target and prediction in words, for the title of its picture.
 
         Args:
-            target: as the dataset's batches hold it: a class, a number, or [C] for labels; [T, ...] if the task
+            target: the target as in the dataset's batches: a class, a number, or [C] for labels; [T, ...] if the task
                 predicts at every step.
             prediction: the model's output, [output_size], or [T, output_size].
         """
@@ -87,7 +88,7 @@ class Presented:
         return ""
 
     def _describe_labels(self, target: np.ndarray, prediction: np.ndarray) -> str:
-        """The classes that apply at any step, and as many that are the likeliest; both arguments are [T, C]."""
+        """The classes that apply at any step, and equally many of the likeliest ones; both arguments are [T, C]."""
         names = self.class_names if self.class_names is not None else list(map(str, range(target.shape[1])))
         true = target.any(0).nonzero()[0]
         likeliest = np.argsort(-prediction.max(0), kind="stable")[: max(len(true), 1)]
@@ -95,21 +96,21 @@ class Presented:
         return f"labels {listed or 'none'}, likeliest {predicted}"
 
     def fit_token_ids(self, token_ids: np.ndarray) -> np.ndarray:
-        """Token ids, int64 [T], cropped and padded as the model reads them; ``encode`` does the same with texts."""
+        """Crop and pad token ids, int64 [T], to what the model reads; ``encode`` does the same with texts."""
         return token_ids
 
     def kept_steps(self, raw: np.ndarray, encoded_steps: int) -> range:
-        """The steps of a user's sequence that the model reads; others are cropped.
+        """The steps of a user's sequence that the model reads; the others are cropped.
 
         Args:
-            raw: what ``encode`` was given.
-            encoded_steps: how many steps it returned. Those beyond the length of the result are padding.
+            raw: the argument of ``encode``.
+            encoded_steps: the number of steps that ``encode`` returned. If the result is shorter, the rest is padding.
         """
         return range(encoded_steps)
 
     @classmethod
     def solved_at(cls, options: Mapping[str, Any]) -> Dict[str, float]:
-        """The value at which the task begins to count as solved, by metric; empty if there is no such value.
+        """The metric's value from which on the task counts as solved, by the metric's name; empty if there is none.
 
         Args:
             options: the task's options, by name.

@@ -141,7 +141,7 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
         shutil.copytree(data, moved, dirs_exist_ok=True)
     assert from_pretrained(tmp_path / "run").task.input_size == WIDTH
     shutil.rmtree(moved)
-    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
 
 

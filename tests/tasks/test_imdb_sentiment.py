@@ -81,7 +81,7 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
     with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
         from_pretrained(tmp_path / "run")
     shutil.rmtree(moved)
-    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
     assert from_pretrained(tmp_path / "run", data_dir=str(data)).task.folder == data
 
