@@ -146,7 +146,7 @@ def test_bad_reports_are_one_error(tmp_path, capsys):
     for arguments, parts in {
         (one, moved): ("one machine", "cores 2 and 4"),
         (one, updated): ("same packages", "torch '2.0' and '2.1'"),
-        (one, none): ("none.json is none",),
+        (one, none): ("none.json is not one",),
         (one, text): ("text.json",),
         (one, one + ".no"): ("one.json.no", "No such file"),
         (one, "--output", "x.txt"): ("--output", "x.txt"),

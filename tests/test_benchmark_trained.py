@@ -79,7 +79,7 @@ def runs(tmp_path_factory):
         ),
         (["{run}-wide", "--set", "engine=indexed"], "-wide/checkpoint_last.pt: engine: 'indexed' has no zoneout"),
         (["{run}-both"], "-both/checkpoint_last.pt: expected a model of one direction, got one of two"),
-        (["{run}", "--output", "no/times.json"], "--output no/times.json: there is no folder no"),
+        (["{run}", "--output", "no/times.json"], "--output no/times.json: the folder no does not exist"),
         (["{run}", "--sequences", "0"], "--sequences: expected at least 1, got 0"),
         (["{run}", "--threads", "0"], "--threads: expected at least 1, got 0"),
     ],

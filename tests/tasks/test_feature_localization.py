@@ -184,7 +184,7 @@ def test_a_split_without_positives(data, tmp_path, caplog, maximize, expected):
 
 
 def test_another_frame_rate(data):
-    with pytest.raises(ValueError, match="^--frame-rate: expected about 6.28, by the steps and durations in .*, got 25$"):
+    with pytest.raises(ValueError, match="^--frame-rate: expected about 6.28, by the steps and .* in .*, got 25$"):
         make_task(data, frame_rate=25.0).load_dataset("valid")
 
 
