@@ -13,10 +13,10 @@ import pytest
 from .command_line import PLUGIN, run
 
 NATIVE = "skiprnn_plugin/ops/native"
-WITHOUT = "All works without it, but slower: engine auto takes indexed"
+WITHOUT = "The engine auto now takes indexed, which is slower"
 X86 = platform.machine() == "x86_64"
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the library is not made for Windows")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the native engine does not support Windows")
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="no C++ compiler")
 
 FAKE_COMPILER = """#!/bin/sh
