@@ -3,8 +3,8 @@
     python docs/draw_gate.py                 # draws the sequence in docs/gate.json
     python docs/draw_gate.py CHECKPOINT      # first writes docs/gate.json, by a model of frequency_discrimination
 
-docs/gate.json has a wave that this program makes, and the samples of it that a model used. The model was trained by `bash
-recipes/frequency.sh --quick` (runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt).
+docs/gate.json has a wave that this program makes, and the samples of it that a model used. The model was trained by
+`bash recipes/frequency.sh --quick` (runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt).
 """
 
 import json
