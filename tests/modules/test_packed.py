@@ -1,4 +1,4 @@
-"""Packed sequences go in and come out as with torch's modules."""
+"""Packed sequences are read and returned as by torch's modules."""
 
 import pytest
 import torch
