@@ -37,7 +37,7 @@ def test_the_official_result_of_three_videos(ties):
     targets = find_targets(read_videos(golden["csv"].splitlines()), 4, 4).reshape(12, 4)
     assert targets.astype(int).tolist() == golden["gt_classes_0_3"]
     scores = np.array(golden[f"scores{ties}"])
-    expected = [NAN if each is None else each for each in golden[f"ap_official_octave{ties}"]]
+    expected = [NAN if precision is None else precision for precision in golden[f"ap_official_octave{ties}"]]
     got = [average_precision(*columns) for columns in zip(scores.T, targets.T)]
     assert got == pytest.approx(expected, abs=1e-9, nan_ok=True)
     assert mean_average_precision(scores, targets) == pytest.approx(golden[f"nanmean_official{ties}"], abs=1e-9)
@@ -58,7 +58,7 @@ def golden_scores(videos, count):
     i, j, c = np.ogrid[:60, 1 : count + 1, :157]
     scores = ((1000 * i + j) * 1103515245 + 12345 * c) % 2147483647 / 2147483647
     names = [{label.label for label in labels} for labels, _ in videos]
-    return scores + 0.5 * np.array([[f"c{number:03d}" in each for number in range(157)] for each in names])[:, None]
+    return scores + 0.5 * np.array([[f"c{number:03d}" in labels for number in range(157)] for labels in names])[:, None]
 
 
 @pytest.mark.parametrize("count", [25, 100])
@@ -86,7 +86,8 @@ def test_without_ties_as_scikit_learn():
     scores = rng.permutation(400).reshape(100, 4).astype(np.float32)
     targets = rng.random((100, 4)) < 0.2
     expected = average_precision_score(targets, scores, average=None)
-    assert [average_precision(*each) for each in zip(scores.T, targets.T)] == pytest.approx(expected.tolist(), abs=1e-9)
+    precisions = [average_precision(*columns) for columns in zip(scores.T, targets.T)]
+    assert precisions == pytest.approx(expected.tolist(), abs=1e-9)
     assert mean_average_precision(scores, targets) == pytest.approx(expected.mean(), abs=1e-9)
 
 

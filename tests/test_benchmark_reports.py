@@ -11,7 +11,7 @@ from benchmarks.summary import as_tables, summarize
 
 
 def entry(shape="mnist-b1", cell="gru", mode="inference", fraction=1.0, threads=1, contestant="native", us=1.0, **more):
-    """A measurement of so many microseconds per step; ``peer`` says how many the fastest peer took."""
+    """A measurement of this many microseconds per step; ``peer`` says how many the fastest peer took."""
     peer = more.pop("peer", None)
     return {
         **{"shape": shape, "cell": cell, "dtype": "float32", "fraction": fraction, "mode": mode, "threads": threads},
@@ -87,10 +87,10 @@ def test_shares_of_limits():
     ]
     limits.fill([*large, single, other_size, *neither], measured)
     flops = 2 * 256 * 3 * 110 * 110  # in 1 ms
-    assert [each["share_of_peak"] for each in large] == pytest.approx([flops / 1e-3 / 1e11, flops / 1e-3 / 2e11])
+    assert [entry["share_of_peak"] for entry in large] == pytest.approx([flops / 1e-3 / 1e11, flops / 1e-3 / 2e11])
     assert single["times_streaming"] == pytest.approx(3.0)  # 1 us to read
     assert single["share_of_peak"] is None and large[0]["times_streaming"] is None
-    assert all(each[name] is None for each in [other_size, *neither] for name in ("share_of_peak", "times_streaming"))
+    assert all(entry[name] is None for entry in [other_size, *neither] for name in ("share_of_peak", "times_streaming"))
     text = report.write(whole([*large, single], limits=measured), None)
     assert "torch.mm 50 (threads: 1), oneDNN 100 (threads: 1), torch.mm 200 (threads: 2)" in text
     assert "145 kB at 145" in text and "| 3.00 |" in text
@@ -98,11 +98,11 @@ def test_shares_of_limits():
 
 def test_limits_are_measured():
     measured = limits.measure([1], ["adding-b1", "mnist-b1", "mnist-b256"], ["gru", "lstm"], 0.01)
-    assert {each["by"] for each in measured["products"]} == set(limits.PRODUCTS)
-    assert [each["bytes"] for each in measured["streams"]] == [4 * gates * 110 * 110 for gates in (3, 4)]
+    assert {entry["by"] for entry in measured["products"]} == set(limits.PRODUCTS)
+    assert [entry["bytes"] for entry in measured["streams"]] == [4 * gates * 110 * 110 for gates in (3, 4)]
     # of any machine: that far from the truth it would be another unit
-    assert all(0.1 < each["gflops"] < 1e5 for each in measured["products"]), measured
-    assert all(0.1 < each["gb_per_second"] < 1e4 for each in measured["streams"]), measured
+    assert all(0.1 < entry["gflops"] < 1e5 for entry in measured["products"]), measured
+    assert all(0.1 < entry["gb_per_second"] < 1e4 for entry in measured["streams"]), measured
 
 
 def test_merge():
@@ -131,7 +131,7 @@ def test_merging_command(tmp_path, capsys):
         file.write_text(report.as_json(whole([entry(fraction=fraction, us=1, peer=2)])))
     assert report.main([*map(str, files[:2]), "--output", str(files[2])]) == 0
     merged = json.loads(files[2].read_text())
-    assert [each["fraction"] for each in merged["measurements"]] == [1.0, 0.2]
+    assert [entry["fraction"] for entry in merged["measurements"]] == [1.0, 0.2]
     assert [row["smallest"] for row in merged["summary"]] == [2, 2]
     assert capsys.readouterr().out == files[2].with_suffix(".md").read_text()
 

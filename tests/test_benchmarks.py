@@ -69,7 +69,7 @@ def test_command(tmp_path):
     for mode in ("inference", "training"):
         absent = left_out(report, mode)
         assert absent <= {"onnxruntime", "native"}
-        assert {name for each, name in seen if each == mode} == {*ENGINES, "torch", "onnxruntime"} - absent
+        assert {name for run_mode, name in seen if run_mode == mode} == {*ENGINES, "torch", "onnxruntime"} - absent
     peak = {e["contestant"]: e["peak_memory"] for e in report["measurements"] if e["mode"] == "training"}
     assert max(peak.values()) > 0
 
@@ -196,14 +196,14 @@ def test_rounds_interleave():
     calls = calls[1::2]
     turns = [name for name, before in zip(calls, [None, *calls]) if name != before]
     assert turns == ["a", "b"] * (len(turns) // 2) and len(turns) >= 6
-    assert {name: len(each) for name, each in times.items()} == {name: calls.count(name) for name in "ab"}
+    assert {name: len(seconds) for name, seconds in times.items()} == {name: calls.count(name) for name in "ab"}
 
 
 @pytest.mark.parametrize("name", ["indexed", "torch"])
 @pytest.mark.parametrize("mode", MODES)
 def test_weights_change_between_training_steps(name, mode):
     contestant = prepare(name, build(spec()), mode, 1)
-    before = {name: each.detach().clone() for name, each in contestant.parameters.items()}
+    before = {name: parameter.detach().clone() for name, parameter in contestant.parameters.items()}
     for changes in (mode == "training", False):  # and back
         contestant.refresh()
         for name, parameter in contestant.parameters.items():

@@ -70,7 +70,7 @@ def test_ema_resumes(tmp_path):
         train(tmp_path / "halves", *options, "--max-update", stop)
     whole, halves = (state(tmp_path / name) for name in ("whole", "halves"))
     for part in ("ema", "ema_fp32_params"):
-        ours, expected = (each["extra_state"][part] for each in (halves, whole))
+        ours, expected = (checkpoint["extra_state"][part] for checkpoint in (halves, whole))
         assert ours.keys() == expected.keys() and all(torch.equal(ours[name], expected[name]) for name in ours)
     difference = whole["extra_state"]["ema"]["head.weight"] - whole["model"]["head.weight"]
     assert 0 < difference.abs().max() < 0.1
@@ -105,7 +105,7 @@ def test_resuming_equals_going_on(tmp_path, stop, options):
     expected = {entry["valid_num_updates"]: entry["valid_loss"] for entry in whole["valid"]}
     assert {**validations, **expected} == validations and set(validations) - set(expected) <= {stop}
     last = [state(tmp_path / name) for name in ("whole", "halves")]
-    assert all(torch.equal(*(each["model"][name] for each in last)) for name in last[0]["model"])
+    assert all(torch.equal(*(checkpoint["model"][name] for checkpoint in last)) for name in last[0]["model"])
     assert last[0]["extra_state"]["train_iterator"] == last[1]["extra_state"]["train_iterator"]
 
 
