@@ -1,4 +1,4 @@
-"""What is made of the benchmarks' measurements: the summary, shares of the machine's limits, one report of several."""
+"""Reports of benchmarks: the summary, comparisons with the machine's limits, and merged reports."""
 
 import json
 
@@ -23,7 +23,7 @@ def entry(shape="mnist-b1", cell="gru", mode="inference", fraction=1.0, threads=
 
 
 def whole(measurements, **more):
-    """A report of these."""
+    """A report with these measurements."""
     heading = {"suite": "cpu", "date": "2026-01-01", "commit": None, "machine": {"processor": "P", "cores": 2}}
     heading |= {"versions": {"torch": "2.0"}, "options": {}, "seconds_in_all": 1.0, "left_out": []}
     heading["machine"]["device"] = None
@@ -100,7 +100,7 @@ def test_limits_are_measured():
     measured = limits.measure([1], ["adding-b1", "mnist-b1", "mnist-b256"], ["gru", "lstm"], 0.01)
     assert {entry["by"] for entry in measured["products"]} == set(limits.PRODUCTS)
     assert [entry["bytes"] for entry in measured["streams"]] == [4 * gates * 110 * 110 for gates in (3, 4)]
-    # of any machine: that far from the truth it would be another unit
+    # any machine is within these bounds, unless the unit is wrong
     assert all(0.1 < entry["gflops"] < 1e5 for entry in measured["products"]), measured
     assert all(0.1 < entry["gb_per_second"] < 1e4 for entry in measured["streams"]), measured
 
@@ -113,10 +113,10 @@ def test_merge():
         left_out=["a reason", over, over.replace("b1", "b16")],
     )
     late = whole([entry(us=3, peer=12), entry(fraction=0.2, us=1, peer=4)], date="2026-01-02", commit="c")
-    del late["limits"]  # as those of older reports
+    del late["limits"]  # as in older reports
     merged = merge([merge([early]), late])
     again, other, fifth = merged["measurements"]
-    assert (again["us_per_step_median"], again["ratio"]) == (3, 0.25)  # the last, to its own peers
+    assert (again["us_per_step_median"], again["ratio"]) == (3, 0.25)  # the last report's
     assert (other["contestant"], other["us_per_step_median"], fifth["fraction"]) == ("torch", 2, 0.2)
     assert (merged["date"], merged["commit"]) == ("2026-01-01, 2026-01-02", "unknown, c")
     assert merged["left_out"] == ["a reason", over.replace("b1", "b16")]
