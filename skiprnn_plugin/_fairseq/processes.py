@@ -142,7 +142,7 @@ def _plan_processes(training, utils) -> None:
     if training.distributed_init_method is None:
         port = training.distributed_port if training.distributed_port > 0 else _free_port()
         training.distributed_init_method = f"tcp://localhost:{port}"
-    if training.distributed_backend == "nccl":  # fairseq's default, for GPUs alone
+    if training.distributed_backend == "nccl":  # fairseq's default, which works only on GPUs
         training.distributed_backend = "gloo"
     logger.info(f"{training.distributed_world_size} processes on CPU ({training.distributed_backend})")
 

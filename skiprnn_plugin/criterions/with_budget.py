@@ -190,7 +190,7 @@ def build_base(cfg, task) -> FairseqCriterion:
         known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
         raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")
     if issubclass(CRITERION_REGISTRY[name], (BudgetCriterion, WithBudgetCriterion)):
-        raise ValueError(f"--base-criterion: expected a criterion without a budget of its own, got {name!r}")
+        raise ValueError(f"--base-criterion: expected a criterion that has no budget yet, got {name!r}")
     options = parse_options(cfg.base_options)
     root = cfg._get_root() if isinstance(cfg, DictConfig) else None
     if name not in CRITERION_DATACLASS_REGISTRY:

@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import nn
 
-from .. import checkpoints, metrics  # no names from them: while they import fairseq, which imports this, they have none
+from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import as_option_errors
