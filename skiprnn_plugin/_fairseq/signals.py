@@ -32,7 +32,7 @@ def passed_on() -> Iterator[None]:
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's own
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler not set by Python
                 previous[number] = signal.signal(number, pass_on)
     try:
         yield

@@ -43,7 +43,7 @@ class SignalWatch:
             SignalWatch._current.restore()
         SignalWatch._current = self
         for number in SIGNALS:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's own
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler not set by Python
                 self._previous[number] = signal.signal(number, self._handle)
 
     def _handle(self, number, frame) -> None:
@@ -54,7 +54,7 @@ class SignalWatch:
         elif self.received is None:
             self.received, self._since = name, time.monotonic()
             # A handler can interrupt a print or a log call, whose streams are not reentrant.
-            message = "ending after this training update, or this validation; a second signal ends training at once"
+            message = "ending after the current training update or validation; a second signal ends training at once"
             os.write(2, f"{name}: {message}\n".encode())
             previous = self._previous[number]
             if callable(previous) and previous is not signal.default_int_handler:
