@@ -22,8 +22,8 @@ VERSION = next(
 PLOT = ["matplotlib>=3.6"]
 TEXT = ["sentencepiece>=0.2", "gensim>=4.3"]
 VIDEO = [
-    "av>=16,<19",  # 19 changes what stands for an unknown rate
-    "torchvision>=0.26",  # the one that belongs to torch 2.11; each needs its own torch
+    "av>=16,<19",  # 19 returns another value for an unknown frame rate
+    "torchvision>=0.26",  # for torch 2.11; every torchvision needs the torch version that it was built for
 ]
 
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
@@ -31,8 +31,8 @@ DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.2
 NATIVE = "skiprnn_plugin/ops/native"
 NATIVE_FLAGS = "-std=c++17 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-lto -pthread".split()
 DISPATCH_FLAGS = []
-# kernels.cpp is compiled once for each instruction set; dispatch.cpp chooses at run time. The most modest one stands
-# first, as the linker takes the first of an inline function's copies.
+# kernels.cpp is compiled once for each instruction set; dispatch.cpp chooses at run time. The baseline comes first, as
+# the linker keeps the first copy of an inline function.
 LEVELS = {"baseline": []}
 if sysconfig.get_platform().endswith("x86_64"):
     DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
@@ -41,16 +41,18 @@ if sysconfig.get_platform().endswith("x86_64"):
 LINK_FLAGS = ["-shared"]
 OWN_LIBSTDCXX = []
 if sys.platform == "linux":
-    LINK_FLAGS.append("-Wl,-z,nodelete")  # its threads wait in it: dlclose must not take it from under them
+    LINK_FLAGS.append("-Wl,-z,nodelete")  # dlclose must not unload the library while its threads wait in its code
     # The libstdc++ found at run time may be older than the compiler's.
     OWN_LIBSTDCXX = ["-static-libstdc++", "-Wl,-Bsymbolic,--gc-sections,--exclude-libs,ALL"]
 
 
 class BuildNative(build_ext):
-    """Builds the native engine's library, a plain shared one for ctypes; where that fails, says why and goes on.
+    """Builds the native engine's library, a plain shared library for ctypes. If that fails, the installation says why
+    and continues without the library.
 
-    Takes CXX, CPPFLAGS, CXXFLAGS and LDFLAGS from the environment, but no flags of Python's own build: distributions
-    put link-time optimisation or a minimal processor there, which would mix the instruction sets.
+    The environment variables CXX, CPPFLAGS, CXXFLAGS and LDFLAGS are used, but not the flags with which Python was
+    built: in distributions these may contain link-time optimisation or a minimal processor, which would mix the
+    instruction sets.
     """
 
     def get_ext_filename(self, fullname):
@@ -63,7 +65,7 @@ class BuildNative(build_ext):
         return {path: source for path, source in super().get_output_mapping().items() if os.path.exists(source)}
 
     def copy_extensions_to_source(self):
-        for extension in self.extensions:  # a build that failed leaves no library of older sources behind
+        for extension in self.extensions:  # if the build failed, a library of older sources must not stay
             Path(self.get_ext_filename(extension.name)).unlink(missing_ok=True)
         super().copy_extensions_to_source()
 
@@ -73,11 +75,11 @@ class BuildNative(build_ext):
         try:
             self._build(library)
         except OSError as error:  # shown as a warning, as the extension is optional
-            raise CompileError(f"{error}. All works without it, but slower: engine auto takes indexed") from error
+            raise CompileError(f"{error}. The engine auto now takes indexed, which is slower") from error
 
     def _build(self, library):
         if sys.platform == "win32":
-            raise OSError("it is not made for Windows")
+            raise OSError("the native engine does not support Windows")
         compiler, objects = _compiler(), Path(self.build_temp)
         for folder in (objects, library.parent):
             folder.mkdir(parents=True, exist_ok=True)
@@ -89,16 +91,17 @@ class BuildNative(build_ext):
         link = [*compiler, *LINK_FLAGS, *(objects / name for name in sources), *_flags("LDFLAGS"), "-o", library]
         try:
             _call(*link, *OWN_LIBSTDCXX)
-        except OSError:  # there is no static one here
+        except OSError:  # no static libstdc++ is installed
             _call(*link)
 
 
 def _compiler():
-    """The C++ compiler's command with the flags of all sources; what the results rest on comes after CXXFLAGS."""
+    """The C++ compiler's command with the flags for all sources. The flags that results depend on come after CXXFLAGS,
+    so that CXXFLAGS can't override them."""
     names = filter(shutil.which, ("c++", "g++", "clang++"))
     command = _flags("CXX") or list(names)[:1]
     if not command:
-        raise OSError("there is no C++ compiler (CXX can name one)")
+        raise OSError("no C++ compiler found (CXX can name one)")
     return [*command, "-O3", *_flags("CPPFLAGS"), *_flags("CXXFLAGS"), *NATIVE_FLAGS]
 
 
@@ -113,7 +116,7 @@ def _call(*command):
 
 
 class NativeWheel(bdist_wheel):
-    """Its tag is that of the library, one platform and any Python; without the library, any platform."""
+    """A wheel for any Python and for the library's platform, or for any platform if the library was not built."""
 
     def get_tag(self):
         built = self.get_finalized_command("build_ext").get_outputs()
@@ -143,12 +146,12 @@ setup(
     cmdclass={"build_ext": BuildNative, "bdist_wheel": NativeWheel},
     python_requires=">=3.10",
     install_requires=[
-        # On Python 3.11 and later fairseq 0.12.2 fails at import; ve-fairseq is its main branch with that mended.
+        # On Python 3.11 and later fairseq 0.12.2 can't be imported; ve-fairseq is its main branch with a fix for that.
         "fairseq>=0.12.2; python_version < '3.11'",
         "ve-fairseq>=0.12.3; python_version >= '3.11'",
         "hydra-core>=1.0.7,<1.4",  # 1.4 has no hydra.experimental, which fairseq imports
         "numpy",
-        # All tests have run on 2.13; those of ops and modules on 2.11 and 2.14 too, of tasks and the hub on 2.14.
+        # All tests have run with 2.13; those of ops and modules also with 2.11 and 2.14, of tasks and hub with 2.14.
         "torch>=2.11,<2.15",
         "tqdm",
     ],

@@ -1,4 +1,4 @@
-"""Checks whether a contestant computes the right results; one that does not is not timed."""
+"""Checks whether a contestant computes the right results. A contestant that does not is not timed."""
 
 from typing import NamedTuple, Optional
 
@@ -8,13 +8,18 @@ from torch import Tensor
 from .contestants import Contestant, Engine, Result
 from .problem import Problem
 
-# Largest difference, as a fraction of the expected tensor's largest value, of outputs and of gradients
+# The largest error of outputs and of gradients, as a fraction of the expected tensor's largest value
 TOLERANCE = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (5e-2, 2e-1)}
-FRACTION_TOLERANCE = 0.02  # of the updates in half precision, where rounding turns decisions over
+FRACTION_TOLERANCE = 0.02  # for the fraction of updates in half precision, where rounding changes some decisions
 
 
 class Expected(NamedTuple):
-    """The ``reference`` engine's results: with the gate's updates and, for the peers, with all of them."""
+    """Results of the ``reference`` engine.
+
+    Attributes:
+        gated: with the updates that the gate decides, for engines.
+        full: with an update at every step, for peers.
+    """
 
     gated: Result
     full: Result
@@ -31,7 +36,7 @@ def _detached(result: Result) -> Result:
 
 
 def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
-    """What differs from the reference beyond rounding, in a few words; None if nothing does."""
+    """A short description of what differs from the reference by more than rounding; None if nothing does."""
     problem, dtype = contestant.problem, contestant.problem.spec.dtype
     rows = problem.rows.bool()
     result = contestant.run()
@@ -62,8 +67,8 @@ def _find_difference(result: Result, expected: Result, dtype: torch.dtype, rows:
         (f"gradient of {name}", gradient, expected.gradients[name], for_gradient)
         for name, gradient in result.gradients.items()
     ]
-    for what, got, wanted, tolerance in pairs:
+    for name, got, wanted, tolerance in pairs:
         error, scale = (got - wanted).abs().max().item(), wanted.abs().max().item()
         if not error <= tolerance * (scale or 1):  # NaN too
-            return f"{what}: off by {error:.2e} (largest value {scale:.2e})"
+            return f"{name}: off by {error:.2e} (largest value {scale:.2e})"
     return None

@@ -17,9 +17,9 @@ class Result(NamedTuple):
     """The results of a run.
 
     Attributes:
-        output: after the last step, [B, H], or after every step, [B, T, H].
-        updates: the gate's, [B, T]; None for a peer.
-        gradients: of every weight, by its name; empty in inference.
+        output: the output after the last step, [B, H], or after every step, [B, T, H].
+        updates: 1 where the gate updated, otherwise 0, [B, T]; None for a peer.
+        gradients: the gradient of every weight, by the weight's name; empty in inference.
     """
 
     output: Tensor
@@ -28,35 +28,35 @@ class Result(NamedTuple):
 
 
 class CannotRun(Exception):
-    """Why a contestant takes no part in a problem."""
+    """A contestant can't run a problem; the message says why."""
 
 
 class Contestant:
-    """One that can run a problem. Preparing, which is not timed, is ``__init__``'s.
+    """An engine or a peer that runs a problem. ``__init__`` prepares it and is not timed.
 
     Raises:
-        CannotRun: by ``__init__``, or by ``run``.
+        CannotRun: the contestant can't run this problem. ``run`` may raise it too.
     """
 
     def __init__(self, problem: Problem, mode: str, threads: int):
         self.problem, self.mode = problem, mode
 
     def run(self, schedule: Optional[Tensor] = None) -> Result:
-        """Inference, or a training step: forward, loss and the gradients of all weights. An engine takes its updates
-        from the schedule, if there is one."""
+        """Run inference, or a training step: forward, loss and the gradients of all weights. With a ``schedule``,
+        [B, T], an engine updates as it says instead of by the gate."""
         raise NotImplementedError
 
     def refresh(self) -> None:
-        """Before each training step that is timed: change every weight, as an optimizer would, so that what a step laid
-        out by the weights' values is of no use to the next."""
+        """Change every weight, as an optimizer would. It is called before each training step that is timed, so that a
+        contestant can't reuse a copy of the weights in another memory layout."""
 
 
 class _Module(Contestant):
-    """One with parameters and autograd."""
+    """A contestant with torch parameters and autograd."""
 
     parameters: Dict[str, Tensor]
-    weighting: Tensor  # the loss's
-    direction = torch.inf  # of the next change
+    weighting: Tensor  # see :class:`.problem.Problem`
+    direction = torch.inf  # refresh() moves numbers towards it
 
     def forward(self, schedule):
         raise NotImplementedError
@@ -72,16 +72,17 @@ class _Module(Contestant):
 
     @torch.no_grad()
     def refresh(self):
-        """One number of each matrix goes to the next one up, and back the next time: values stay what they were."""
+        """Replace one element of each matrix by the next larger float, and by the old one at the next call. So the
+        values stay nearly the same."""
         if self.mode == "training":
             for matrix in (parameter for parameter in self.parameters.values() if parameter.dim() == 2):
-                number = matrix[0, :1]
-                number.copy_(torch.nextafter(number, torch.full_like(number, self.direction)))
+                element = matrix[0, :1]
+                element.copy_(torch.nextafter(element, torch.full_like(element, self.direction)))
             self.direction = -self.direction
 
 
 class Engine(_Module):
-    """The problem's Skip RNN by one of our engines."""
+    """The problem's Skip RNN, run by one of our engines."""
 
     def __init__(self, problem, mode, threads, name):
         super().__init__(problem, mode, threads)
@@ -94,7 +95,7 @@ class Engine(_Module):
         try:
             output, _, updates = model(self.problem.x, schedule=schedule, last_only=last_only)
         except ValueError as error:
-            if str(error).startswith("engine:"):  # that it cannot do this, which is no fault
+            if str(error).startswith("engine:"):  # the engine does not support this problem, which is not a fault
                 raise CannotRun(str(error)) from None
             raise
         finally:
@@ -103,7 +104,7 @@ class Engine(_Module):
 
 
 class Torch(_Module):
-    """``nn.GRU`` or ``nn.LSTM``, with oneDNN or cuDNN where torch uses them; input [T, B, D], which they like best."""
+    """``nn.GRU`` or ``nn.LSTM``, with oneDNN or cuDNN where torch uses them. Input [T, B, D], its fastest layout."""
 
     def __init__(self, problem, mode, threads):
         super().__init__(problem, mode, threads)
@@ -125,7 +126,7 @@ class Torch(_Module):
 
 
 class TorchPacked(Torch):
-    """The same with packed sequences, all of full length."""
+    """The same as :class:`Torch`, but with packed sequences. All sequences have the full length."""
 
     def __init__(self, problem, mode, threads):
         super().__init__(problem, mode, threads)
@@ -141,7 +142,7 @@ class TorchPacked(Torch):
 
 
 class OnnxRuntime(Contestant):
-    """onnxruntime's GRU or LSTM operators, on the CPU; input [T, B, D], the only layout they take."""
+    """onnxruntime's GRU or LSTM operators on the CPU. Input [T, B, D], the only layout that they support."""
 
     def __init__(self, problem, mode, threads):
         super().__init__(problem, mode, threads)
@@ -149,7 +150,7 @@ class OnnxRuntime(Contestant):
         if missing:
             raise CannotRun(f"{' and '.join(missing)} not installed (pip install 'skiprnn-plugin[bench]')")
         if mode == "training" or problem.spec.dtype != torch.float32 or problem.spec.device != "cpu":
-            raise CannotRun("takes part in float32 inference on the CPU alone")
+            raise CannotRun("it is measured only in float32 inference on the CPU")
         from .onnx_model import open_session
 
         self.session = open_session(problem.model, problem.spec.shape.every_step, threads)
@@ -161,7 +162,7 @@ class OnnxRuntime(Contestant):
         return Result(output.transpose(0, 1) if self.problem.spec.shape.every_step else output)
 
 
-# A further peer is one entry
+# To add a peer, add an entry here
 PEERS: Dict[str, Callable[..., Contestant]] = {
     "torch": Torch,
     "torch-packed": TorchPacked,
@@ -170,5 +171,5 @@ PEERS: Dict[str, Callable[..., Contestant]] = {
 
 
 def prepare(name: str, problem: Problem, mode: str, threads: int) -> Contestant:
-    """The peer, or else the engine, of that name."""
+    """The peer of that name, or the engine of that name if no peer has it."""
     return PEERS.get(name, partial(Engine, name=name))(problem, mode, threads)

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# What a CUDA device must show, each in about five minutes.
-#   bash benchmarks/gpu.sh             the engines' tests on it, and their speed beside cuDNN's. Numbers go to the folder
-#                                      $OUT, else to benchmarks/results. Needs torch, numpy, tqdm and pytest alone.
-#   bash benchmarks/gpu.sh --training  the tests of ops and modules on it, and the adding task trained, evaluated and
-#                                      resumed, in float32 and half precision. Needs the plugin's requirements, pytest.
-# DEVICE=cpu tries the first out where there is no CUDA device.
+# Checks on a CUDA device. Each command takes about five minutes.
+#   bash benchmarks/gpu.sh             runs the tests of the engines on the device, and times the engines and cuDNN. The
+#                                      numbers go to the folder $OUT, or to benchmarks/results if it is not set. Needs
+#                                      only torch, numpy, tqdm and pytest.
+#   bash benchmarks/gpu.sh --training  runs the tests of ops and modules on the device, and trains, resumes and reports
+#                                      the adding task in float32, and trains it in half precision. Needs the plugin's
+#                                      requirements and pytest.
+# With DEVICE=cpu the first command runs on a machine without a CUDA device.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} CUBLAS_WORKSPACE_CONFIG=:4096:8 # cuBLAS is deterministic with this
 device=${DEVICE:-cuda}
 status=0
 
-check() { # TEST... : on the device
+check() { # TEST... : run these tests on the device
     python3 -m pytest --device "$device" -q -p no:cacheprovider "$@" || status=1
 }
 

@@ -1,4 +1,4 @@
-"""Measures the limits of the machine, and compares contestants with them. On the CPU, in float32."""
+"""Measures the limits of the machine on the CPU, in float32, and compares contestants with them."""
 
 import time
 from itertools import cycle
@@ -10,21 +10,22 @@ from skiprnn_plugin.ops import CELLS
 
 from .shapes import SHAPES
 
-SIZES = (512, 1024, 2048)  # of the square matrices that are multiplied
-STREAMED = 20_000_000  # bytes, about, that one call reads
-LARGE_BATCH = 256  # from which the recurrent product is held against the peak
-SHARE = 0.1  # of the seconds for a problem, for each limit
+SIZES = (512, 1024, 2048)  # sizes of the square matrices that are multiplied
+STREAMED = 20_000_000  # the approximate number of bytes that one call reads
+LARGE_BATCH = 256  # the smallest batch whose recurrent product is compared with the peak
+SHARE = 0.1  # fraction of the seconds for a problem that the measurement of each limit takes
 
 Limits = Dict[str, List[Dict[str, Any]]]
 
 
 def measure(threads: Iterable[int], shapes: Sequence[str], cells: Sequence[str], seconds: float) -> Limits:
-    """The best of what is tried in ``SHARE`` of so many seconds each.
+    """Measure all limits; each measurement is repeated for ``SHARE * seconds``, and the best value counts.
 
     Returns:
-        ``products``: for each number of threads, ``by`` whose matrix product, ``gflops`` (10^9 operations a second,
-        a fused multiply-add being two). ``streams``: ``gb_per_second`` (10^9 bytes) at which one thread reads an array
-        of so many ``bytes`` again and again, for the recurrent weights of each shape with one row.
+        ``products``: for each number of threads and each library that multiplies matrices (``by``), ``gflops``, 10^9
+        operations per second (a fused multiply-add counts as two). ``streams``: for each shape with batch 1,
+        ``gb_per_second``, 10^9 bytes per second, at which one thread reads an array as large as the recurrent weights
+        (``bytes``) again and again.
     """
     seconds *= SHARE
     products = []
@@ -41,12 +42,12 @@ def measure(threads: Iterable[int], shapes: Sequence[str], cells: Sequence[str],
 
 
 def fill(entries: Iterable[Dict[str, Any]], limits: Limits) -> None:
-    """Give each entry ``share_of_peak`` and ``times_streaming``; None where they have no meaning or nothing to be held
-    against.
+    """Add ``share_of_peak`` and ``times_streaming`` to each entry; None where they do not apply or were not measured.
 
-    Both look at the recurrent product alone, in inference with every step used: the share, at large batches, is its
-    operations per second of the WHOLE step over those of the best product; the other, at batch 1, is the time of the
-    whole step over that of reading the recurrent weights once. What else a step does counts against it.
+    Both apply to inference with every step updated, and consider only the recurrent product. ``share_of_peak``, for
+    large batches: the operations of the recurrent product, divided by the time of the WHOLE step, relative to the best
+    matrix product. ``times_streaming``, for batch 1: the time of the whole step, divided by the time to read the
+    recurrent weights once. A step does more than the recurrent product, so both understate an engine's efficiency.
     """
     peaks = _best(limits["products"], ("threads",), "gflops")
     streams = _best(limits["streams"], ("bytes",), "gb_per_second")
@@ -64,7 +65,7 @@ def fill(entries: Iterable[Dict[str, Any]], limits: Limits) -> None:
 
 
 def describe(limits: Limits) -> str:
-    """In one line; empty if nothing was measured."""
+    """The limits in one line; empty if nothing was measured."""
     products = _best(limits["products"], ("by", "threads"), "gflops")
     streams = _best(limits["streams"], ("bytes",), "gb_per_second")
     by = (f"{by} {gflops:.0f} (threads: {threads})" for (by, threads), gflops in products.items())
@@ -77,7 +78,7 @@ def describe(limits: Limits) -> str:
 
 
 def _best(measured: List[Dict[str, Any]], keys: Tuple[str, ...], value: str) -> Dict[tuple, float]:
-    """The largest value for each combination of the keys'."""
+    """The largest ``value`` for each combination of the values of ``keys``."""
     best: Dict[tuple, float] = {}
     for measurement in measured:
         key = tuple(measurement[name] for name in keys)
@@ -86,7 +87,7 @@ def _best(measured: List[Dict[str, Any]], keys: Tuple[str, ...], value: str) -> 
 
 
 def _recurrent_weights(cell: str, hidden: int, layers: int) -> int:
-    """How many, in all layers."""
+    """The number of recurrent weights in all layers."""
     return layers * CELLS[cell].num_gates * hidden * hidden
 
 
@@ -96,7 +97,8 @@ def _torch_mm(size: int) -> Callable:
 
 
 def _onednn(size: int) -> Callable:
-    """The same product by oneDNN: ``torch.mm`` is MKL's, which on other makers' processors may use half of them."""
+    """The same product by oneDNN. ``torch.mm`` uses MKL, which may reach half of the speed on processors that are not
+    Intel's."""
     a, b = (torch.randn(size, size).to_mkldnn() for _ in range(2))
     return lambda: torch.nn.functional.linear(a, b)
 
@@ -112,8 +114,8 @@ def _gflops(make: Callable[[int], Callable], seconds: float) -> float:
 
 @torch.inference_mode()
 def _gb_per_second(size: int, seconds: float) -> float:
-    """By a sum over a view that repeats the array along a dimension of stride 0: one call reads it often enough for
-    what a call costs to vanish, and the sum's additions keep up with L2."""
+    """Measure by a sum over a view that repeats the array along a dimension of stride 0. So one call reads the array
+    often enough that the cost of the call is negligible. The additions are as fast as reading from the L2 cache."""
     array = torch.ones(size // 4)
     repeats = max(2, STREAMED // size)
     view, out = array.expand(repeats, -1), torch.empty(repeats)
@@ -121,7 +123,8 @@ def _gb_per_second(size: int, seconds: float) -> float:
 
 
 def _fastest(functions: Dict[int, Callable], seconds: float) -> float:
-    """The most work per second, of functions by the work they do, each called in turn until the time is over."""
+    """The most work per second. The keys of ``functions`` say how much work a call does; the functions are called in
+    turn until ``seconds`` have passed."""
     best, stop = 0.0, time.perf_counter() + seconds
     for work, function in cycle(functions.items()):
         start = time.perf_counter()

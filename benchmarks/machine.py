@@ -1,4 +1,4 @@
-"""What the numbers were measured on and with."""
+"""Describes the machine and the packages that the numbers were measured with."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ PACKAGES = ("onnx", "onnxruntime", "numpy")
 
 
 def describe_machine(device: str) -> Dict[str, Any]:
-    """Processor, cores, memory (bytes), accelerator (None without one) and system."""
+    """Processor, its instruction set, cores, memory (bytes), GPU (None without one) and operating system."""
     return {
         "processor": _processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
@@ -27,10 +27,10 @@ def describe_machine(device: str) -> Dict[str, Any]:
 
 
 def describe_versions(device: str) -> Dict[str, Optional[str]]:
-    """Of Python, torch, the packages (None if not installed), torch's oneDNN and cuDNN."""
+    """Versions of Python, torch, ``PACKAGES`` (None if not installed), torch's oneDNN and cuDNN."""
     versions: Dict[str, Optional[str]] = {
         "python": platform.python_version(),
-        "torch": torch.__version__,  # with the build, as +cu130, which the package's metadata may lack
+        "torch": torch.__version__,  # it includes the build, such as +cu130, which the package's metadata may lack
     }
     for package in PACKAGES:
         try:
@@ -44,7 +44,7 @@ def describe_versions(device: str) -> Dict[str, Optional[str]]:
 
 
 def find_commit() -> Optional[str]:
-    """The checkout's commit, with ``-dirty`` behind it if files differ from it; None without git."""
+    """The checkout's commit, followed by ``-dirty`` if files differ from it; None without git."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--dirty", "--match="]
     try:
         process = subprocess.run(command, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""A GRU or LSTM stack as an ONNX model, and a session of onnxruntime that runs it."""
+"""Converts a GRU or LSTM stack to an ONNX model, and opens a session of onnxruntime that runs it."""
 
 from typing import Sequence
 
@@ -16,7 +16,7 @@ ORDER = {SkipGRU: (1, 0, 2), SkipLSTM: (0, 3, 1, 2)}  # ONNX has z, r, h and i, 
 
 
 def open_session(skip: SkipRNNBase, every_step: bool, threads: int) -> "onnxruntime.InferenceSession":
-    """The session: input ``x`` [T, B, D]; output after every step, [T, B, H], or after the last, [B, H]."""
+    """A session with input ``x``, [T, B, D], and the output after every step, [T, B, H], or the last, [B, H]."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     model = build_model(skip, every_step).SerializeToString()
@@ -24,7 +24,8 @@ def open_session(skip: SkipRNNBase, every_step: bool, threads: int) -> "onnxrunt
 
 
 def build_model(skip: SkipRNNBase, every_step: bool) -> "onnx.ModelProto":
-    """The weights of ``skip`` in ONNX's own operators, updating at every step, from a state of zeros."""
+    """A model of ONNX's GRU or LSTM operators with the weights of ``skip``. It updates at every step and starts from a
+    state of zeros."""
     operator = "LSTM" if isinstance(skip, SkipLSTM) else "GRU"
     attributes = {"hidden_size": skip.hidden_size}
     if operator == "GRU":
@@ -33,8 +34,8 @@ def build_model(skip: SkipRNNBase, every_step: bool) -> "onnx.ModelProto":
     for layer in range(skip.num_layers):
         names = [f"{name}{layer}" for name in ("W", "R", "B")]
         values += [_constant(name, value) for name, value in zip(names, _weights(skip, layer))]
-        last_alone = layer == skip.num_layers - 1 and not every_step
-        outputs, axis = (["", "Y_h"], 0) if last_alone else ([f"Y{layer}"], 1)  # [1, B, H], [T, 1, B, H]
+        last_only = layer == skip.num_layers - 1 and not every_step
+        outputs, axis = (["", "Y_h"], 0) if last_only else ([f"Y{layer}"], 1)  # [1, B, H], [T, 1, B, H]
         nodes.append(helper.make_node(operator, [source, *names], outputs, **attributes))
         source = f"h{layer}"
         values.append(_constant(f"directions{layer}", torch.tensor([axis])))
@@ -51,7 +52,7 @@ def build_model(skip: SkipRNNBase, every_step: bool) -> "onnx.ModelProto":
 
 
 def _weights(skip: SkipRNNBase, layer: int) -> Sequence[Tensor]:
-    """W, R and B of ONNX, with a leading 1 for the direction."""
+    """The matrices W and R and the bias B of ONNX, with a leading dimension of 1 for the direction."""
     order = next(order for module, order in ORDER.items() if isinstance(skip, module))
 
     def reordered(name):

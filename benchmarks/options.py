@@ -18,8 +18,8 @@ QUICK_SECONDS, QUICK_TIME_LIMIT = 0.3, 75.0
 
 
 class Options(NamedTuple):
-    """What to measure. ``seconds`` are those of timing, for each problem, mode and number of threads; no problem begins
-    later than ``time_limit`` seconds."""
+    """What to measure. ``seconds`` is the time for each problem, mode and number of threads. After ``time_limit``
+    seconds no further problem begins."""
 
     suite: str
     device: str
@@ -38,7 +38,7 @@ class Options(NamedTuple):
 
 
 def parse(arguments: Optional[Sequence[str]] = None) -> Options:
-    """The options, completed by the suite's; anything wrong ends the program with one line and exit code 2."""
+    """Parse the options; the suite sets those that are not given. A wrong option ends the program with exit code 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
     suite = SUITES[given.suite]
@@ -76,18 +76,18 @@ def _parser() -> argparse.ArgumentParser:
         "--suite",
         choices=SUITES,
         default="cpu",
-        help="the problems that give the other options their defaults",
+        help="the suite of problems, which sets the defaults of the other options",
     )
     add("--quick", action="store_true", help="a few shapes and runs, for two minutes at most")
-    shape = _one_of({**FAMILIES, **SHAPES}, "a shape, as mnist-b256, or all batches of one, as mnist")
-    add("--shapes", nargs="+", type=shape, metavar="NAME", help=f"of {', '.join(SHAPES)}")
-    add("--cells", nargs="+", type=_one_of(CELLS), metavar="CELL", help=f"of {', '.join(CELLS)}")
-    add("--fractions", nargs="+", type=_fraction, metavar="F", help=f"fractions of steps used, or {MIXED}")
-    add("--dtypes", nargs="+", type=_one_of(DTYPES), metavar="DTYPE", help=f"of {', '.join(DTYPES)}")
+    shape = _one_of({**FAMILIES, **SHAPES}, "a shape, such as mnist-b256, or a family for all of its batches, as mnist")
+    add("--shapes", nargs="+", type=shape, metavar="NAME", help=f"shapes among {', '.join(SHAPES)}")
+    add("--cells", nargs="+", type=_one_of(CELLS), metavar="CELL", help=f"cells among {', '.join(CELLS)}")
+    add("--fractions", nargs="+", type=_fraction, metavar="F", help=f"fractions of steps to update, or {MIXED}")
+    add("--dtypes", nargs="+", type=_one_of(DTYPES), metavar="DTYPE", help=f"types among {', '.join(DTYPES)}")
     add("--mode", choices=MODES, help="only this mode (default: both)")
     add("--threads", nargs="+", type=_threads, metavar="N", help="numbers of threads")
-    add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"engines to time, of {', '.join(ENGINES)}")
-    add("--peers", nargs="*", type=_one_of(PEERS), metavar="NAME", help=f"of {', '.join(PEERS)}, or none")
+    add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"engines among {', '.join(ENGINES)}")
+    add("--peers", nargs="*", type=_one_of(PEERS), metavar="NAME", help=f"peers among {', '.join(PEERS)}, or no name")
     add("--no-memory", action="store_true", help="leave out the peak memory of a training step")
     add("--seconds", type=_positive, help="seconds of timing for each problem, mode and number of threads (default 5)")
     add("--time-limit", type=_positive, metavar="SECONDS", help="seconds after which no further problem begins")
@@ -97,15 +97,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _members(names: Sequence[str]) -> List[str]:
-    """The shapes that these stand for, each once."""
+    """The shapes of these names; the name of a family means all of its shapes. Repeated shapes are dropped."""
     found = [s for name in names for s in ([name] if name in SHAPES else [f"{name}-{b}" for b in FAMILIES[name]])]
     return list(dict.fromkeys(found))
 
 
-def _one_of(known: Collection[str], what: str = "one of them") -> Callable[[str], str]:
+def _one_of(known: Collection[str], expected: str = "a name") -> Callable[[str], str]:
     def check(text: str) -> str:
         if text not in known:
-            raise argparse.ArgumentTypeError(f"expected {what} ({', '.join(known)}); got {text!r}")
+            raise argparse.ArgumentTypeError(f"expected {expected} ({', '.join(known)}); got {text!r}")
         return text
 
     return check

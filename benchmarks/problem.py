@@ -1,4 +1,4 @@
-"""A Skip RNN, an input and a loss for one named shape, with the gate set so that a given fraction of steps is used."""
+"""Builds problems: a Skip RNN whose gate updates at a given fraction of the steps, an input and a loss."""
 
 import math
 from typing import List, NamedTuple, Optional, Tuple
@@ -10,14 +10,14 @@ from skiprnn_plugin.modules import SkipGRU, SkipLSTM
 
 from .shapes import MIXED, MIXED_MEAN, Fraction, Shape
 
-SAMPLE = 16  # rows of the batch that calibration looks at
-SATURATED = 15.0  # a gate's bias at which p is 1 or 0 but for 3e-7
-BUDGET = 1e-4  # the loss's price of an update
-TIE = 1e-5  # a decision this close to the threshold may fall either way, by rounding
+SAMPLE = 16  # how many rows of the batch the calibration uses
+SATURATED = 15.0  # a bias of the gate at which p differs from 1 or 0 by 3e-7
+BUDGET = 1e-4  # weight of an update in the loss
+TIE = 1e-5  # rounding may change decisions that are closer to the threshold than this
 
 
 class Spec(NamedTuple):
-    """What a problem is made from, beside its seed."""
+    """What determines a problem, together with its seed."""
 
     name: str
     shape: Shape
@@ -28,13 +28,13 @@ class Spec(NamedTuple):
 
 
 class Problem:
-    """Weights, input [B, T, D] and loss, the same for the same arguments on every device.
+    """Weights, input and loss. Equal arguments give equal problems on every device.
 
     Attributes:
-        model: the Skip RNN, in training mode, starting from a state of zeros like torch's modules.
-        x: its input.
-        weighting: what the loss multiplies the output with, [B, H] or [B, T, H].
-        rows: [B], 1 where a row takes part in the loss, else 0.
+        model: the Skip RNN, in training mode. Its initial state is zero, like that of torch's modules.
+        x: the input, [B, T, D].
+        weighting: the loss multiplies the output by these numbers, [B, H] or [B, T, H].
+        rows: 1 for the rows that count in the loss and in comparisons, otherwise 0, [B].
     """
 
     def __init__(self, spec: Spec, seed: int = 0):
@@ -59,15 +59,15 @@ class Problem:
         self.rows = torch.ones(shape.batch, device=spec.device)
 
     def loss(self, output: Tensor, updates: Optional[Tensor], weighting: Tensor) -> Tensor:
-        """A linear function of the output the loss reads, and the budget. ``weighting`` is the problem's, in memory as
-        the output is, so that its gradient is too."""
+        """The sum of a linear function of the output and the budget. ``weighting`` is the problem's, in the memory
+        layout of the contestant's output, so that the output's gradient has that layout too."""
         rows = self.rows.to(output.dtype).view(-1, *[1] * (output.dim() - 1))
         task = (output * (weighting * rows)).sum()
         return task if updates is None else task + BUDGET * (updates * self.rows.unsqueeze(1)).sum()
 
     @property
     def gate(self) -> Tuple[List[float], float]:
-        """The gate's weight and bias, as numbers."""
+        """The weight and the bias of the gate, as numbers."""
         return self.model.update_weight[0].tolist(), self.model.update_bias.item()
 
     @torch.no_grad()
@@ -83,26 +83,28 @@ def _module(cell: str):
 
 
 def _offsets(shape: Shape, generator: torch.Generator) -> Tensor:
-    """What tells the rows apart: along one direction, from -3 to 3 times the noise that the layer sees, [B, 1, D]."""
+    """Offsets of the rows' inputs, [B, 1, D], by which a gate can distinguish the rows. They lie along one direction,
+    from -3 to 3 times the noise that the layer sees."""
     direction = torch.nn.functional.normalize(torch.randn(shape.input_size, generator=generator, device="cpu"), dim=0)
     size = 3 * math.sqrt(1 + shape.input_size / shape.hidden_size)
     return torch.linspace(-size, size, shape.batch, device="cpu").view(-1, 1, 1) * direction
 
 
 def build(spec: Spec) -> Problem:
-    """A problem whose gate is calibrated, and whose ``rows`` leave out those with a decision so close to the threshold
-    that rounding may turn it over; from the first seed that leaves half of them.
+    """A problem with a calibrated gate. Its ``rows`` are those in which rounding can't change any decision.
+
+    The seed is the first one that leaves at least half of the rows.
 
     Raises:
-        RuntimeError: no seed does.
+        RuntimeError: no seed leaves half of the rows.
     """
     for seed in range(20):
         problem = Problem(spec, seed)
         if spec.fraction == MIXED:
             _spread_rows(problem)
         _calibrate(problem, MIXED_MEAN if spec.fraction == MIXED else spec.fraction)
-        sides = [_updates(problem, threshold=0.5 + side) for side in (-TIE, TIE)]
-        problem.rows = (sides[0] == sides[1]).all(1).float()
+        below, above = (_updates(problem, threshold=0.5 + shift) for shift in (-TIE, TIE))
+        problem.rows = (below == above).all(1).float()
         if problem.rows.mean() >= 0.5:
             return problem
     raise RuntimeError(f"{spec.name}: no seed keeps half of the rows' decisions away from the threshold")
@@ -110,7 +112,7 @@ def build(spec: Spec) -> Problem:
 
 @torch.no_grad()
 def _updates(problem: Problem, rows: Optional[Tensor] = None, threshold: float = 0.5) -> Tensor:
-    """What the reference engine decides, [B, T], of those rows."""
+    """The updates that the reference engine decides in these rows, [rows, T]; None means all rows."""
     problem.model.threshold = threshold
     try:
         return problem.model(problem.x if rows is None else problem.x[rows], last_only=True)[2]
@@ -124,7 +126,7 @@ def _sample(problem: Problem) -> Tensor:
 
 
 def _calibrate(problem: Problem, target: float) -> None:
-    """Set the gate's bias so that the fraction of updates is as near the target as bisection brings it."""
+    """Set the gate's bias by bisection, so that the fraction of updates is close to the target."""
     bias, rows, tried = problem.model.update_bias, _sample(problem), {}
     low, high = -SATURATED, SATURATED
     for _ in range(16):
@@ -142,10 +144,10 @@ def _calibrate(problem: Problem, target: float) -> None:
 
 @torch.no_grad()
 def _spread_rows(problem: Problem) -> None:
-    """Point the gate's weight from the states of the first rows to those of the last, with log odds 8 apart."""
+    """Set the gate's weight so that the log odds of an update differ by 8 between the first and the last rows."""
     model, rows = problem.model, _sample(problem)
     state = model(problem.x[rows], schedule=torch.ones(len(rows), problem.spec.shape.steps), last_only=True)[1]
     top = (state.h if state.c is None else state.c)[-1].float()
     half = max(1, len(rows) // 2)
-    apart = top[half:].mean(0) - top[:half].mean(0)
-    model.update_weight.copy_((8 * apart / apart.square().sum()).unsqueeze(0))
+    difference = top[half:].mean(0) - top[:half].mean(0)
+    model.update_weight.copy_((8 * difference / difference.square().sum()).unsqueeze(0))

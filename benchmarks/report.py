@@ -1,6 +1,6 @@
-"""The numbers as JSON and as Markdown.
+"""Writes the numbers as JSON and Markdown.
 
-``python -m benchmarks.report a.json b.json --output c.json`` makes one report of several.
+``python -m benchmarks.report a.json b.json --output c.json`` merges several reports into one.
 """
 
 import argparse
@@ -24,7 +24,8 @@ LIMITS = {
 
 
 def fill_ratios(entries: List[Dict[str, Any]]) -> None:
-    """Give each entry, all of one problem, mode and number of threads, its ratio to the fastest peer; None without."""
+    """Add to each entry its ratio to the fastest peer; None without one. All entries must be of the same problem, mode
+    and number of threads."""
     peers = [entry["seconds_median"] for entry in entries if entry["kind"] == "peer" and entry["seconds_median"]]
     for entry in entries:
         seconds = entry["seconds_median"]
@@ -32,7 +33,7 @@ def fill_ratios(entries: List[Dict[str, Any]]) -> None:
 
 
 def summarize(times: List[float], steps: int) -> Dict[str, Any]:
-    """An entry's numbers; None without times."""
+    """The numbers of an entry, from the seconds of its runs; they are None without runs."""
     middle, least = (median(times), min(times)) if times else (None, None)
     return {
         "runs": len(times),
@@ -44,14 +45,14 @@ def summarize(times: List[float], steps: int) -> Dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Under a temporary name first, so that the file is whole at any time."""
+    """Write a temporary file and rename it, so that the file is complete at any time."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text)
     os.replace(temporary, path)
 
 
 def write(report: Dict[str, Any], output: Optional[Path]) -> str:
-    """The files, if they are asked for: ``output`` and the Markdown beside it. Returns the Markdown."""
+    """Write the JSON to ``output``, if it is given, and the Markdown to a file beside it. Returns the Markdown."""
     report = {**report, "summary": summary.summarize(report["measurements"])}
     text = as_markdown(report)
     if output is not None:
@@ -65,8 +66,8 @@ def as_json(report: Dict[str, Any]) -> str:
 
 
 def as_markdown(report: Dict[str, Any]) -> str:
-    """The summary, and a table for each mode, precision and number of threads: a line for each shape, cell and fraction
-    of updates."""
+    """The summary, and a table for each mode, precision and number of threads, with a line for each shape, cell and
+    fraction of updates."""
     machine, versions = report["machine"], report["versions"]
     lines = [
         f"Suite {report['suite']}, {machine['device'] or machine['processor']}, {machine['cores']} cores, "
@@ -125,7 +126,7 @@ def _table(entries: List[Dict[str, Any]], cell) -> List[str]:
 
 
 def _updates(entry: Dict[str, Any]) -> str:
-    """The fraction that ran, and where rows differ much those of the rows that skip most and least."""
+    """The fraction of updates that ran; for mixed rows also the smallest and largest fraction of a row."""
     text = f"{100 * entry['fraction_ran']:.1f}%"
     if entry["fraction"] != "mixed":
         return text
@@ -148,14 +149,14 @@ def _memory(entry: Dict[str, Any]) -> str:
 
 
 def _digits(value: Optional[float]) -> str:
-    """Three digits."""
+    """The number rounded to three significant digits."""
     if not value:
         return "0"
     return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def json_file(text: str) -> Path:
-    """For argparse: where a report can be written."""
+    """A type for argparse: the path of a report to write."""
     path = Path(text)
     if path.suffix != ".json" or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, as x.json; got {text}")
@@ -163,19 +164,19 @@ def json_file(text: str) -> Path:
 
 
 def read(text: str) -> Dict[str, Any]:
-    """For argparse: the report in that file."""
+    """A type for argparse: the report in a file."""
     try:
         report = json.loads(Path(text).read_text())
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text}: {error}") from None
     if not isinstance(report, dict) or "measurements" not in report:
-        raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text} is none")
+        raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text} is not one")
     return report
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=merge.__doc__.splitlines()[0])
-    parser.add_argument("reports", nargs="+", type=read, metavar="FILE.json", help="of benchmarks.run, or of this")
+    parser.add_argument("reports", nargs="+", type=read, metavar="FILE.json", help="the reports to merge")
     parser.add_argument("--output", type=json_file, metavar="FILE.json", help="the tables go to FILE.md")
     given = parser.parse_args(arguments)
     try:

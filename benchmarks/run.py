@@ -1,4 +1,4 @@
-"""``python -m benchmarks.run``: check the engines and their peers, time them side by side, measure their memory."""
+"""``python -m benchmarks.run``: check the engines and their peers, time them in turn, and measure their memory."""
 
 import datetime
 import sys
@@ -21,13 +21,13 @@ from .timing import peak_memory, time_interleaved
 
 
 class Run:
-    """One call of the command: what it has measured so far.
+    """One call of the command, with what it has measured so far.
 
     Attributes:
-        heading: what the report begins with.
-        limits: of the machine, where it is a CPU.
+        heading: the first part of the report: suite, date, commit, machine, versions and options.
+        limits: the limits of the machine, if the device is a CPU.
         entries: a dictionary for each problem, mode, number of threads and contestant.
-        left_out: what was not measured, and why, in the order in which that turned up.
+        left_out: notes on what was not measured, and why, in the order in which they arose.
     """
 
     def __init__(self, options: Options):
@@ -49,7 +49,7 @@ class Run:
         self.left_out: Dict[str, None] = {}
 
     def run(self) -> int:
-        """Measure everything, print the tables, write the files; 1 if a contestant was wrong."""
+        """Measure everything, print the tables and write the files. Returns 1 if a contestant was wrong, else 0."""
         specs = self._specs()
         with tqdm(specs, unit="problem", file=sys.stderr) as progress:
             for spec in progress:
@@ -59,7 +59,7 @@ class Run:
                     self.left_out[too_late(_problem(spec))] = None
                     continue
                 self._measure(spec)
-                self._write()  # what there is, should the rest be interrupted
+                self._write()  # so that an interrupted run leaves what it has measured
         print(self._write(), end="")
         return int(any(entry["fault"] for entry in self.entries))
 
@@ -72,7 +72,7 @@ class Run:
         ]
 
     def _measure(self, spec: Spec) -> None:
-        """All modes and numbers of threads of one problem."""
+        """Measure one problem in all modes and with all numbers of threads."""
         torch.set_num_threads(max(self.options.threads))
         problem = build(spec)
         expected = expect(problem, "training" in self.options.modes)
@@ -89,14 +89,14 @@ class Run:
             self.entries += entries
 
     def _time(self, problem: Problem, expected: Expected, mode: str, threads: int) -> List[Dict[str, Any]]:
-        """An entry for each contestant that can run; only the right ones are timed."""
+        """Check and time all contestants; those with wrong results are not timed. Returns an entry for each."""
         spec, right, faults = problem.spec, {}, {}
         for name in [*self.options.engines, *self.options.peers]:
             try:
                 contestant = prepare(name, problem, mode, threads)
                 faults[name] = find_fault(contestant, expected)
                 if faults[name] is None:
-                    contestant.run()  # warm
+                    contestant.run()  # warm-up
                     right[name] = contestant
             except CannotRun as reason:
                 self.left_out[f"{name}, {mode}, {spec.cell}, {_dtype(spec)}: {reason}"] = None
@@ -127,7 +127,7 @@ class Run:
         return entries
 
     def _write(self) -> str:
-        """The files, if they are asked for, and the tables."""
+        """Write the files, if they are asked for. Returns the tables."""
         so_far = {
             **self.heading,
             "limits": self.limits,
@@ -139,7 +139,7 @@ class Run:
 
 
 def _problem(spec: Spec) -> Dict[str, Any]:
-    """What tells an entry's problem from others."""
+    """The part of an entry that identifies its problem."""
     return {"shape": spec.name, "cell": spec.cell, "dtype": _dtype(spec), "fraction": spec.fraction}
 
 
@@ -149,7 +149,7 @@ def _dtype(spec: Spec) -> str:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = parse(arguments)
-    # float32 means float32, for the peers as for us
+    # TF32 is off, so that float32 means float32 for engines and peers
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return Run(options).run()
 

@@ -1,4 +1,4 @@
-"""What is timed: named shapes, fractions of updates and suites, as data."""
+"""Named shapes, fractions of updates and suites: the data that say what is timed."""
 
 import os
 from typing import Dict, List, NamedTuple, Tuple, Union
@@ -7,15 +7,15 @@ import torch
 
 
 class Shape(NamedTuple):
-    """Sizes of one layer stack and its batch.
+    """Sizes of a stack of layers and its batch.
 
     Attributes:
-        steps: T.
-        input_size: D.
-        hidden_size: H.
-        batch: B.
-        layers: L.
-        every_step: whether the loss reads the output of every step, not of the last alone.
+        steps: steps of a sequence, T.
+        input_size: features of the input, D.
+        hidden_size: units of each layer, H.
+        batch: rows of the batch, B.
+        layers: layers of the stack.
+        every_step: whether the loss reads the output of every step instead of only the last.
     """
 
     steps: int
@@ -30,7 +30,7 @@ def _at(batches: Tuple[int, ...], *sizes, **more) -> Dict[str, Shape]:
     return {f"b{batch}": Shape(*sizes, batch, **more) for batch in batches}
 
 
-# The paper's experiments. The last is no experiment: it is for trying things out.
+# The paper's experiments, and "tiny", which is for tests.
 FAMILIES = {
     "adding": _at((1, 16, 256), 50, 2, 110),
     "mnist": _at((1, 16, 256), 784, 1, 110),
@@ -46,19 +46,22 @@ MODES = ("inference", "training")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 Fraction = Union[float, str]
-MIXED = "mixed"  # in place of a fraction: rows that skip very differently, MIXED_MEAN of all steps used
+MIXED = "mixed"  # instead of a fraction: rows differ much in how many steps they update; in all it is MIXED_MEAN
 MIXED_MEAN = 0.3
 
 
 class Suite(NamedTuple):
-    """What is measured where nothing else is asked for, on one kind of device.
+    """What is measured by default on one kind of device.
 
     Attributes:
-        shapes: names, in the order of measuring; one fraction after the other, each for all of them.
-        quick: (shapes, fractions) of ``--quick``.
-        peers: names of ``contestants.PEERS``.
+        device: "cpu" or "cuda".
+        shapes: the names of the shapes, in the order of measuring. All are measured at one fraction before the next.
+        quick: the shapes and fractions for ``--quick``.
+        peers: names in ``contestants.PEERS``.
+        dtypes: names in ``DTYPES``.
         threads: numbers of threads.
-        fractions: in the order of measuring.
+        fractions: fractions of updates, in the order of measuring.
+        cells: names in ``CELLS``.
     """
 
     device: str
@@ -72,7 +75,7 @@ class Suite(NamedTuple):
 
 
 def available_threads() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,4 +1,4 @@
-"""How many times as fast as the best peer our fastest engine is, in two small tables."""
+"""Summarizes in two small tables how many times as fast as the fastest peer the engine ``native`` is."""
 
 from itertools import product
 from statistics import geometric_mean
@@ -13,11 +13,12 @@ BATCHES = {"1": range(1, 2), ">= 16": range(16, 1 << 62)}
 
 
 def summarize(entries: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """A dictionary for each part of what ``ENGINE`` was measured at in float32, over all shapes and numbers of threads.
+    """Summarize the speed of ``ENGINE`` in float32 over all shapes and numbers of threads.
 
-    Narrow shapes are told apart by cell and batch, wide ones by family. ``smallest`` is that of the ratios of the
-    fastest peer's median to the engine's (above 1: faster), at ``smallest_at``; ``geometric_mean`` is theirs;
-    ``cases`` says how many there are, ``wrong`` how many were not timed as the values were wrong.
+    There is a dictionary for each mode and fraction of updates, and for each cell and batch of the narrow shapes or
+    each family of the wide ones. Its cases are ratios of the fastest peer's median time to the engine's (above 1, the
+    engine is faster). ``smallest`` is the smallest ratio, ``smallest_at`` the case that has it, ``geometric_mean`` the
+    mean of the ratios, ``cases`` their number, and ``wrong`` the number of cases not timed because of wrong results.
     """
     entries = [e for e in entries if e["contestant"] == ENGINE and e["dtype"] == "float32" and e["fraction"] != MIXED]
     fractions = sorted({entry["fraction"] for entry in entries}, reverse=True)
@@ -35,7 +36,8 @@ def summarize(entries: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
 
 
 def as_tables(summary: List[Dict[str, Any]]) -> List[str]:
-    """Markdown: the narrow shapes by mode and fraction, and the wide ones by family."""
+    """Markdown tables: one of the narrow shapes, with a line for each mode and fraction, and one of the wide shapes,
+    with a line for each family."""
     narrow = {_line(row): {} for row in summary if row["cell"]}
     wide: Dict[str, Dict[str, str]] = {}
     for row in summary:
@@ -61,7 +63,7 @@ def _line(row: Dict[str, Any]) -> str:
 
 
 def _text(row: Dict[str, Any]) -> str:
-    """A part with something wrong has no number."""
+    """A cell of the table: the numbers, or "wrong" if any result was wrong."""
     if row["wrong"]:
         return "wrong"
     return f"{row['smallest']:.2f} ({row['geometric_mean']:.2f})"

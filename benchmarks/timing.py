@@ -1,4 +1,4 @@
-"""Time and memory of a call."""
+"""Measures the time and the memory of a call."""
 
 import multiprocessing
 import resource
@@ -12,20 +12,20 @@ import torch
 from .contestants import Contestant, prepare
 from .problem import Problem, Spec
 
-ROUNDS = 3  # at least
-SLOTS = 8  # rounds that the time is meant for
-PAUSE = 0.05  # seconds for the threads of the one before to stop spinning: onnxruntime's go on for tens of milliseconds
+ROUNDS = 3  # the least number of rounds
+SLOTS = 8  # the number of rounds that the time is divided into
+PAUSE = 0.05  # seconds; the previous contestant's threads may still spin, onnxruntime's for tens of milliseconds
 
 
 def time_on_cpu(function: Callable) -> float:
-    """Seconds that a call takes."""
+    """The seconds that a call takes."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def time_on_cuda(function: Callable) -> float:
-    """Seconds between two events around a call, the host's part in it included."""
+    """The seconds between two CUDA events around a call; they include the host's part."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     start.record()
@@ -39,8 +39,10 @@ TIMERS = {"cpu": time_on_cpu, "cuda": time_on_cuda}
 
 
 def time_interleaved(contestants: Dict[str, Contestant], seconds: float, device: str) -> Dict[str, List[float]]:
-    """Seconds of each ``run``, by name. Round after round each contestant has its turn, a slot of calls or one call if
-    that is longer, so that whatever else the machine does hits all of them. It ends after ``seconds`` and ``ROUNDS``
+    """The seconds of each call of ``run``, by the contestant's name.
+
+    The contestants take turns, so that other load on the machine affects all of them. In each round a contestant is
+    called for a short time, or once if a call takes longer. Timing ends after ``seconds`` and at least ``ROUNDS``
     rounds.
     """
     times: Dict[str, List[float]] = {name: [] for name in contestants}
@@ -60,10 +62,10 @@ def time_interleaved(contestants: Dict[str, Contestant], seconds: float, device:
 
 
 def peak_memory(name: str, problem: Problem) -> Optional[int]:
-    """Bytes that a training step adds at its peak; None if there is not enough.
+    """The bytes that a training step adds to memory at its peak; None if the memory does not suffice.
 
-    On the CPU it is how far the largest resident set of a process of its own (one thread) grows in its first real
-    step, after a step of a small batch; on a GPU what torch's allocator counts.
+    On the CPU a separate process with one thread runs a step with a small batch and then the real one. The result is
+    the growth of its largest resident set in the real step. On a GPU it is the count of torch's allocator.
     """
     spec = problem.spec
     if spec.device == "cuda":
@@ -74,13 +76,13 @@ def peak_memory(name: str, problem: Problem) -> Optional[int]:
         before = torch.cuda.memory_allocated()
         run()
         return torch.cuda.max_memory_allocated() - before
-    # not forked from here: torch's backward cannot run in a fork of a process in which one ran
+    # a forkserver, because torch's backward can't run in a fork of a process that has run one
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.timing"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
             return pool.submit(_growth, name, spec, problem.seed, problem.gate).result()
-        except (MemoryError, RuntimeError):  # it was killed, or torch found no memory
+        except (MemoryError, RuntimeError):  # the process was killed, or torch could not allocate memory
             return None
 
 
@@ -97,6 +99,6 @@ def _growth(name: str, spec: Spec, seed: int, gate: Sequence) -> int:
 
 
 def _largest_resident_set() -> int:
-    """Of this process so far, in bytes."""
+    """The largest resident set of this process so far, in bytes."""
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else size * 1024

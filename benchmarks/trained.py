@@ -1,8 +1,9 @@
 """``python -m benchmarks.trained``: trained models on their own data, beside torch's GRU or LSTM of the same size.
 
-Where :mod:`benchmarks.run` sets the fraction of updates, here the gate has learned it, and everything that a user's
-model has takes part: embedding, dropout, head, loss, gradients, clipping and Adam. Zoneout, recurrent dropout and layer
-norm are our models' alone, as torch's modules have none. All runs on the CPU.
+Whereas :mod:`benchmarks.run` sets the fraction of updates, here the gate has learned it. Everything that a training
+update or a prediction of a user's model does is timed: embedding, dropout, head, loss, gradients, clipping and Adam.
+Only our models have zoneout, recurrent dropout and layer norm, as torch's modules have none. Everything runs on the
+CPU.
 """
 
 import argparse
@@ -36,21 +37,21 @@ from .timing import time_interleaved
 
 MODES = ("training", "inference", "one by one")
 PEERS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn": nn.RNN}
-SHARED = ("batch_size", "hidden_size", "num_layers", "dropout", "input_dropout")  # options that all models have alike
+SHARED = ("batch_size", "hidden_size", "num_layers", "dropout", "input_dropout")  # must be equal in all runs
 
 
 class TorchRecurrence(nn.Module):
-    """torch's module in place of a Skip RNN: it is called in the same way and updates at every step.
+    """torch's module in place of a Skip RNN. It is called in the same way and updates at every step.
 
-    Sequences that differ in length are packed, or else read to the end of their padding, which computes more; but the
-    gradients of packed ones take torch a time that grows with the square of the length.
+    If sequences differ in length, they are packed, or read together with their padding. The latter computes more, but
+    the time that torch takes for the gradients of packed sequences grows with the square of the length.
     """
 
     def __init__(self, cell: str, like: nn.Module, packed: bool):
         super().__init__()
         self.flops_per_update = like.flops_per_update
         self.packed = packed
-        dropout = like.dropout if like.num_layers > 1 else 0.0  # torch warns of any in one layer
+        dropout = like.dropout if like.num_layers > 1 else 0.0  # torch warns of dropout in a single layer
         self.rnn = PEERS[cell](like.input_size, like.hidden_size, like.num_layers, batch_first=True, dropout=dropout)
 
     def forward(self, x, lengths=None, schedule=None, noise=None, last_only=False):
@@ -66,18 +67,18 @@ class TorchRecurrence(nn.Module):
 
 
 class Timed(NamedTuple):
-    """What is timed: ``run`` is called again and again, ``refresh`` before each call."""
+    """Functions to time: ``run`` is called again and again, ``refresh`` before each call."""
 
     run: Callable[[], None]
     refresh: Callable[[], None] = lambda: None
 
 
 def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
-    """The same model with torch's recurrence in the place of ours, not trained; packed only where lengths differ."""
+    """The model with torch's recurrence, not trained, instead of ours; also with packing if lengths differ."""
     dataset = loaded.dataset
-    some = dataset.collater([dataset[i] for i in range(min(len(dataset), loaded.options["batch_size"]))])
+    batch = dataset.collater([dataset[i] for i in range(min(len(dataset), loaded.options["batch_size"]))])
     peers = {}
-    for packed in (False, True) if "lengths" in some["net_input"] else (False,):
+    for packed in (False, True) if "lengths" in batch["net_input"] else (False,):
         model = copy.deepcopy(loaded.model)
         model.rnn = TorchRecurrence(loaded.options["cell"], model.rnn, packed)
         model.has_gate, model.skip_prob, model.draws_updates = False, None, False
@@ -90,7 +91,7 @@ def peer_name(loaded: Loaded) -> str:
 
 
 def prepare(loaded: Loaded, mode: str, sequences: int) -> Timed:
-    """A pass over the split's first sequences: updates without any effect (learning rate 0), or predictions."""
+    """A pass over the split's first sequences: training updates without effect (learning rate 0), or predictions."""
     dataset, size = loaded.dataset, 1 if mode == "one by one" else loaded.options["batch_size"]
     chosen = range(sequences)
     batches = [dataset.collater([dataset[i] for i in chosen[start : start + size]]) for start in chosen[::size]]
@@ -118,7 +119,7 @@ def _train(model: nn.Module, criterion, optimizer, batches: Sequence[Dict[str, A
 
 
 def fraction_used(loaded: Loaded, sequences: int) -> float:
-    """Of the steps of the sequences that are timed."""
+    """The fraction of updated steps in the sequences that are timed."""
     dataset = loaded.dataset
     batch = dataset.collater([dataset[i] for i in range(sequences)])
     with torch.inference_mode():
@@ -129,11 +130,11 @@ def fraction_used(loaded: Loaded, sequences: int) -> float:
 def measure(
     models: Dict[str, Loaded], fractions: Dict[str, float], mode: str, count: int, seconds: float
 ) -> List[Dict[str, Any]]:
-    """An entry for each model, timed on ``count`` sequences; ``times_torch`` is how many times as fast as torch's it
-    is."""
+    """Time each model on ``count`` sequences. Returns an entry for each; ``times_torch`` says how many times as fast as
+    the better of torch's models it is."""
     timed = {name: prepare(loaded, mode, count) for name, loaded in models.items()}
     for model in timed.values():
-        model.run()  # warm
+        model.run()  # warm-up
     times = time_interleaved(timed, seconds, "cpu")
     middle = {name: median(seconds) / count for name, seconds in times.items()}
     return [
@@ -162,15 +163,17 @@ def as_markdown(report: Dict[str, Any]) -> str:
     return (
         f"{report['task']}, split {report['split']}, {count} sequences; {machine['processor']}, {report['threads']} "
         f"threads, torch {versions['torch']}; commit {report['commit'] or 'unknown'}, {report['date']}.\n"
-        "Time per sequence (median), and how many times as fast as the better of torch's that is.\n\n"
+        "Median time per sequence, and how many times as fast as the better of torch's models that is.\n\n"
         + as_table(["model", "used", *modes], list(lines.values()))
         + "\n"
     )
 
 
 def load(file: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
-    """A checkpoint's model, on the CPU; :class:`UserError` for one that can't be trained here, or that torch's modules
-    have no counterpart of."""
+    """Load a checkpoint's model on the CPU.
+
+    Raises :class:`UserError` if the model can't be trained here, or if torch has no module that corresponds to it.
+    """
     if not is_checkpoint(file):
         raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")
     loaded = load_checkpoint(file, split, overrides)
@@ -189,7 +192,7 @@ def load(file: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
 
 
 def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
-    """What is timed, by name: the models, and before the first one with a cell torch's of that cell."""
+    """The models to time, by name: those of the runs, and torch's models before the first run that has their cell."""
     find_experiment(runs)
     models: Dict[str, Loaded] = {}
     for loaded in runs:
@@ -210,7 +213,7 @@ def run(args: argparse.Namespace) -> str:
         if getattr(args, name) < 1:
             raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
     if args.output and not args.output.parent.is_dir():
-        raise UserError(f"--output {args.output}: there is no folder {args.output.parent}")
+        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
     torch.set_num_threads(args.threads)
     overrides = prepare_loading(args)
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
@@ -239,13 +242,13 @@ def run(args: argparse.Namespace) -> str:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trained", description=__doc__.splitlines()[0])
     parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
-    parser.add_argument("--split", help="the split to read (default: the one that the task's table reports)")
+    parser.add_argument("--split", help="the split to read (default: the split that the task's table reports)")
     parser.add_argument("--checkpoint", choices=("last", "best"), help="the checkpoint to take from a save-dir")
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES, help="what to time (default: all)")
     parser.add_argument("--sequences", type=int, default=256, help="the most sequences to time (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20, help="seconds for each mode (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="a JSON file for all numbers")
+    parser.add_argument("--output", type=Path, help="JSON file to write all numbers to")
     add_loading_arguments(parser)
     return run_command("benchmarks.trained", run, parser.parse_args(argv))
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.video``: how fast videos are decoded and their frames encoded, one after the other."""
+"""``python -m benchmarks.video``: how many frames of videos are decoded in a second, and then how many are encoded."""
 
 import argparse
 import itertools
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> str:
         decoding = count / (time.perf_counter() - start)
     except (ImportError, ValueError) as error:
         raise UserError(str(error)) from error
-    encoder.encode(itertools.islice(kept, encoder.batch_size))  # warm
+    encoder.encode(itertools.islice(kept, encoder.batch_size))  # warm-up
     start = time.perf_counter()
     encoder.encode(tqdm(kept, unit="frame", file=sys.stderr))
     encoding = len(kept) / (time.perf_counter() - start)
@@ -45,10 +45,10 @@ def run(args: argparse.Namespace) -> str:
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.video", description=__doc__.splitlines()[0])
-    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="a file with weights of torchvision's ResNet-50")
+    parser.add_argument("weights", metavar="WEIGHTS", type=Path, help="file with weights of torchvision's ResNet-50")
     parser.add_argument("videos", metavar="VIDEO", type=Path, nargs="+")
     parser.add_argument("--frame-rate", type=float, default=25.0, help="frames in a second (default: %(default)g)")
-    parser.add_argument("--frames", type=int, default=256, help="how many to encode (default: %(default)s)")
+    parser.add_argument("--frames", type=int, default=256, help="the most frames to encode (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
     return run_command("benchmarks.video", run, parser.parse_args(argv))
 

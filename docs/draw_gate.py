@@ -1,10 +1,10 @@
 """Draws docs/gate.png, the README's picture: what the gate does, beside the samples that a trained model used.
 
-    python docs/draw_gate.py                 # from docs/gate.json
-    python docs/draw_gate.py CHECKPOINT      # of task frequency_discrimination; writes docs/gate.json first
+    python docs/draw_gate.py                 # draws the sequence in docs/gate.json
+    python docs/draw_gate.py CHECKPOINT      # first writes docs/gate.json, by a model of frequency_discrimination
 
-The wave of gate.json is made here. Which of its samples are used is what the model says that `bash recipes/frequency.sh
---quick` trains; CHECKPOINT was its runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt.
+docs/gate.json has a wave that this program makes, and the samples of it that a model used. The model was trained by
+`bash recipes/frequency.sh --quick` (runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt).
 """
 
 import json
@@ -52,7 +52,7 @@ def draw_box(axes, x, y, width, height, text, color, filled=False):
 
 
 def draw_arrow(axes, path, color):
-    """Straight lines through the points of ``path``, the last of which has a head."""
+    """Straight lines through the points of ``path``; the last line has a head."""
     for start, end in zip(path[:-2], path[1:-1]):
         axes.plot(*zip(start, end), color=color, linewidth=1.8, solid_capstyle="round")
     style = {"arrowstyle": "-|>", "color": color, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 13}
@@ -60,7 +60,7 @@ def draw_arrow(axes, path, color):
 
 
 def draw_gate(axes):
-    """One step: from the old state to the new one, by the cell or past it."""
+    """One step, which updates the state by the cell or copies it."""
     axes.set(xlim=(0, 10), ylim=(0.9, 6.2), aspect="equal")
     axes.axis("off")
     draw_arrow(axes, [(1.9, 3.3), (2.85, 3.3)], INK)
@@ -78,7 +78,7 @@ def draw_gate(axes):
 
 
 def draw_samples(axes, wave, used):
-    """A sequence: used samples are filled, skipped ones pale."""
+    """A sequence: used samples are filled, skipped samples are pale."""
     steps = range(len(wave))
     axes.vlines([step for step in steps if used[step]], -1.45, -1.2, color=UPDATED, linewidth=1.6)
     for kept, color, size, label in ((False, COPIED, 14, "skipped"), (True, UPDATED, 24, "used")):

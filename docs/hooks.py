@@ -1,4 +1,4 @@
-"""Called by mkdocs for each page: the roles of docstrings, as :class:`.types.SkipState`, become plain code."""
+"""mkdocs calls this for each page: Sphinx roles in docstrings, such as :class:`.types.SkipState`, become plain code."""
 
 import re
 

@@ -3,7 +3,7 @@
 
 for _argument in "$@"; do
     case $_argument in
-        --) break ;; # the flags after it are fairseq-train's
+        --) break ;; # the flags after -- are for fairseq-train
         -h | --help)
             sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
             exit

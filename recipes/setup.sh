@@ -1,11 +1,11 @@
 # Source this from bash. It changes to the project's folder and activates .venv, which it makes if it does not exist.
-# It needs Python 3.11 or 3.12: python3, python3.11, python3.12, or the one that $PYTHON names.
+# It needs Python 3.11 or 3.12, and looks for it in python3, python3.11 and python3.12, or only in $PYTHON if it is set.
 
 _supported() {
     "$1" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' >/dev/null 2>&1
 }
 
-# Succeeds if .venv was set up from this checkout, and no source that is built at set-up has changed since.
+# Succeeds if .venv was set up from this checkout, and setup.py and the native engine's sources have not changed since.
 _installed() {
     local file
     [ "$(cat .venv/installed 2>/dev/null)" = "$PWD" ] || return 1
@@ -32,7 +32,7 @@ _setup() {
         done
         if [ -z "$chosen" ]; then
             echo "error: this needs Python 3.11 or 3.12, and ${candidates[0]} is" \
-                "$("${candidates[0]}" --version 2>/dev/null || echo not there). Set PYTHON to one of them." >&2
+                "$("${candidates[0]}" --version 2>/dev/null || echo not installed). Set PYTHON to one of them." >&2
             return 1
         fi
         if ! "$chosen" -m venv .venv; then
@@ -45,7 +45,7 @@ _setup() {
     fi
     if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
-        # The pin makes every machine run the version that was tested. One command, so that no other replaces it.
+        # torch has the version that was tested. It is in the same command, so that pip does not install another one.
         .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.13.0 || return 1
         if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then
             echo "The native engine's library was not built; engine auto takes indexed." \

@@ -5,12 +5,12 @@
 #   bash recipes/sweep.sh [--quick] [adding | frequency] [-- FLAG...]
 #   bash recipes/sweep.sh own -- --user-dir DIR --task TASK --criterion CRITERION [FLAG...]
 #
-# Every run gets FLAGs, which are fairseq-train's and override the recipe's; paths in them are relative to the project's
-# folder.
+# Every run gets the FLAGs, flags of fairseq-train, which override the recipe's. Paths in them are relative to the
+# project's folder.
 #
 # You can set in the environment: LAMBDAS (default "0 1e-5 1e-4 1e-3"), ARCHS (default "skip_lstm skip_gru"), BASELINES
-# (default "full random", or none with the task own), SKIP_PROBS of the baseline random (default "0.2 0.5"), METRIC, the
-# one to draw (default mse for adding, otherwise accuracy), SEEDS (default "1 2 3 4"), MAX_UPDATE (training updates;
+# (default "full random", or none with the task own), SKIP_PROBS of the baseline random (default "0.2 0.5"), METRIC (the
+# metric to draw; default mse for adding, otherwise accuracy), SEEDS (default "1 2 3 4"), MAX_UPDATE (training updates;
 # default 60000), JOBS (runs at a time; default: one per core) and RUNS (the folder of the runs; default: runs). Run the
 # recipe again to resume: it skips finished runs and continues the others from their last checkpoint. It ends with a
 # table and a picture, runs/sweep-TASK/tradeoff.png. The settings are the paper's: a run of adding takes about 25

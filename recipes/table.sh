@@ -92,15 +92,15 @@ list_rows() {
 }
 
 start() {
-    local rows row flags besides
+    local rows row flags extra
     rows=$(list_rows "$1" "${@:4}")
     while IFS=$'\t' read -r row flags; do
-        besides=()
+        extra=()
         if [[ $flags == *"--arch full_"* ]]; then
-            besides=("${full_options[@]}")
+            extra=("${full_options[@]}")
         fi
         # shellcheck disable=SC2086  # flags are separate words
-        launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" "${besides[@]}" $flags
+        launch "$1" "$2/$row" "$3$row" --gru-reset before "${options[@]}" "${extra[@]}" $flags
     done <<<"$rows"
 }
 

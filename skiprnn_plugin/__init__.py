@@ -1,9 +1,9 @@
 """Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read.
 
-``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need torch alone, and are imported when they are first asked for.
+``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need only torch, and are imported when they are first used.
 
 Importing this package registers its tasks, models and criterions with fairseq: at once if fairseq has been imported
-already, otherwise as soon as it is. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need torch alone,
+already, otherwise as soon as it is. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need only torch,
 neither wait for fairseq nor need it to be installed.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SkipGRU", "SkipLSTM", "__version__", "skip_scan"]
 
-_SHOWN = {"SkipGRU": ".modules", "SkipLSTM": ".modules", "skip_scan": ".ops"}  # name -> the room that it comes from
+_SHOWN = {"SkipGRU": ".modules", "SkipLSTM": ".modules", "skip_scan": ".ops"}  # name -> the module that defines it
 
 
 def __getattr__(name):

@@ -1,6 +1,7 @@
-"""Checks of arguments, and how a wrong one is reported. Needs neither torch nor fairseq.
+"""Checks of arguments and options. They need neither torch nor fairseq.
 
-Every check raises ValueError with a message that names the argument, what was expected and what came.
+Every check returns the checked value, or raises ValueError with a message that names the argument, what was expected
+and what was given.
 """
 
 import contextlib
@@ -10,12 +11,13 @@ from typing import Any, Collection, Optional, Sequence, Tuple
 
 
 class UserError(Exception):
-    """Something that the user of a command gave is wrong. The message names it and fits one line."""
+    """An argument or a file that the user of a command gave is wrong. The message names it, in one line."""
 
 
 @contextlib.contextmanager
 def as_option_errors(arguments: Collection[str]):
-    """Let a ValueError that begins with the name of one of ``arguments`` name the command line's option instead."""
+    """A context in which a ValueError that begins with the name of one of ``arguments`` begins with the option of the
+    command line instead: ``hidden_size: ...`` becomes ``--hidden-size: ...``."""
     try:
         yield
     except ValueError as error:
@@ -26,42 +28,42 @@ def as_option_errors(arguments: Collection[str]):
 
 
 def check_size(argument: str, value: Any) -> int:
-    """An integer from 1."""
+    """Check for an integer of at least 1."""
     if not _is_integer(value) or value < 1:
         raise ValueError(f"{argument}: expected an integer of at least 1, got {value!r}")
     return int(value)
 
 
 def check_probability(argument: str, value: Any) -> float:
-    """A number from 0 to below 1."""
+    """Check for a number in [0, 1)."""
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{argument}: expected a probability in [0, 1), got {value!r}")
     return float(value)
 
 
 def check_finite(argument: str, value: Any) -> float:
-    """A number, but not infinite."""
+    """Check for a finite number."""
     if not _is_number(value) or not math.isfinite(value):
         raise ValueError(f"{argument}: expected a finite number, got {value!r}")
     return float(value)
 
 
 def check_flag(argument: str, value: Any) -> bool:
-    """True or False itself, so that an argument out of place does not pass for one."""
+    """Check for a bool: numbers are refused, because they are probably arguments in the wrong position."""
     if not isinstance(value, bool):
         raise ValueError(f"{argument}: expected True or False, got {value!r}")
     return value
 
 
 def check_choice(argument: str, value: Any, known: Collection[str]) -> str:
-    """One of some names."""
+    """Check for one of the ``known`` names."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {value!r}")
     return value
 
 
 def check_gate_layers(value: Optional[Sequence[int]], num_layers: int) -> Tuple[int, ...]:
-    """Layers by number; None stands for the top one."""
+    """Check for the numbers of one or more layers; None means the top layer."""
     if value is None:
         return (num_layers - 1,)
     layers = tuple(value) if isinstance(value, Collection) else ()

@@ -52,7 +52,7 @@ def mean_average_precision(scores: np.ndarray, targets: np.ndarray) -> float:
 class ScoredPoints(Number):
     """The scored points of a batch of V sequences with N points each, for the mean average precision of the whole set.
 
-    A batch logs it among numbers. It is a number too, the count of its points, because progress bars format it as one.
+    A batch logs this object among numbers. Progress bars format it as a number, so it is one: the count of its points.
 
     Attributes:
         ids: numbers of the sequences in the set, [V].

@@ -1,4 +1,4 @@
-"""Find a checkpoint and load its model; no module of this package with a fairseq model or task is needed."""
+"""Find a checkpoint and load its model. This module imports neither the models nor the tasks of this package."""
 
 import logging
 from dataclasses import fields
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class LoadedModel(NamedTuple):
-    """What a checkpoint holds: the model, its configuration and task, and how many training updates it has had."""
+    """The contents of a checkpoint: the model, its configuration, its task and the number of its training updates."""
 
     model: nn.Module
     cfg: Any
@@ -60,12 +60,12 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
         raise ValueError(f"{path}: unknown {unknown}; --user-dir (user_dir) names the folder of the plugin that has it")
     stored = {name for part in cfg.values() if isinstance(part, DictConfig) for name in part}
     for name in set(overrides or ()) - stored:
-        raise ValueError(f"{name}: none of the checkpoint's options, which can be overridden")
+        raise ValueError(f"{name}: none of the checkpoint's options, and only those can be overridden")
     return LoadedModel(models[0], cfg, task, num_updates)
 
 
 def _unknown_parts(cfg) -> str:
-    """The task, the model and the criterion of a configuration that are not registered; empty if all are."""
+    """Those of a configuration's task, model and criterion that are not registered, as text; empty if all are."""
     known = {
         "task": TASK_REGISTRY,
         "model": {*MODEL_REGISTRY, *ARCH_MODEL_REGISTRY},
@@ -75,12 +75,12 @@ def _unknown_parts(cfg) -> str:
 
 
 def drop_unknown_options(part: str, cfg, dataclasses):
-    """A stored configuration without the options that this version does not have, and a warning for each of them.
+    """A stored configuration without the options that this version does not have; a warning names each of them.
 
     Args:
-        part: task, model or criterion, for the warning.
-        cfg: its configuration, part of that of a run.
-        dataclasses: the dataclasses of what is registered with fairseq, by name.
+        part: "task", "model" or "criterion", for the warning.
+        cfg: the configuration of this part, a node in the configuration of a run.
+        dataclasses: the dataclasses of all tasks, models or criterions that fairseq has registered, by name.
     """
     if dataclasses.get(cfg.get("_name")) is None:
         return cfg
@@ -88,5 +88,5 @@ def drop_unknown_options(part: str, cfg, dataclasses):
     for name in sorted(set(cfg) - known):
         logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")
     parent, cfg = cfg._get_parent(), OmegaConf.masked_copy(cfg, [name for name in cfg if name in known])
-    cfg._set_parent(parent)  # which options like ${common.seed} are looked up in
+    cfg._set_parent(parent)  # so that options such as ${common.seed} can be looked up
     return cfg

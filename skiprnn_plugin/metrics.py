@@ -56,8 +56,8 @@ def log_mean(name: str, totals: Dict[str, float], numerator: str, denominator: s
 def log_updates(totals: Dict[str, float]) -> None:
     """Log ``updates`` and ``updates_std`` (mean and standard deviation over sequences of sum_t u_t),
     ``update_fraction`` (of all real steps), ``flops`` (mean per sequence, by the paper's count), and ``increment`` and
-    ``increment_std``, mean and deviation of the update probability at the end of a sequence. A mean near 0 or 1
-    without deviation tells that the gate has saturated."""
+    ``increment_std``, mean and standard deviation of the update probability at the end of a sequence. A mean near 0 or
+    1 with a deviation near 0 shows that the gate has saturated."""
     _log_mean_and_std("updates", totals, "updates", "nsentences")
     log_mean("update_fraction", totals, "updates", "steps")
     log_mean("flops", totals, "flops", "nsentences", priority=30)

@@ -1,11 +1,11 @@
-"""What a task predicts, the criterion that trains it, and what a model predicts for a sequence. Needs no fairseq."""
+"""The kinds of predictions, the criterion for each kind, and a model's prediction for a sequence. Needs no fairseq."""
 
 from typing import NamedTuple, Optional
 
 import numpy as np
 from torch import Tensor
 
-# The criterion for what a task predicts: one class of several, any number of labels, or numbers
+# The criterion for each kind of prediction: one class of several, any number of labels, or numbers
 CRITERIONS = {
     "classes": "cross_entropy_with_budget",
     "labels": "binary_cross_entropy_with_budget",
@@ -14,17 +14,17 @@ CRITERIONS = {
 
 
 class Prediction(NamedTuple):
-    """What a model predicts for a sequence of T steps.
+    """The prediction of a model for a sequence of T steps.
 
     Attributes:
         values: probabilities if the task predicts classes or labels, otherwise the model's numbers, float32
-            [output_size]; [T, output_size] if it predicts at every step.
-        label: the likeliest class (at any step), by its name, or by its number if it has none; None if the task
-            predicts numbers.
-        used: where the model updated its state, bool [T]; of a bidirectional model [2, T], forward and backward, both
-            in the order of the input.
-        seconds: the time that the model took: for a batch, the time from its encoded sequences to their predictions
-            divided by the number of sequences.
+            [output_size]; [T, output_size] if the task predicts at every step.
+        label: the likeliest class (at any step): its name, or its number if it has no name; None if the task predicts
+            numbers.
+        used: True where the model updated its state, bool [T]; for a bidirectional model [2, T], forward and backward,
+            both in the order of the input.
+        seconds: the time that the model took: the time from a batch's encoded sequences to its predictions, divided by
+            the number of sequences.
     """
 
     values: np.ndarray

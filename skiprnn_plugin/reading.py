@@ -1,4 +1,4 @@
-"""What all that reads users' files shares: which to leave alone, a bar where it takes long, and what went wrong."""
+"""Functions for reading users' files: a progress bar, a test for hidden files, and short reasons for errors."""
 
 from typing import Iterable, Optional
 
@@ -6,19 +6,23 @@ from tqdm import tqdm
 
 
 def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **options) -> Iterable:
-    """The items, with tqdm's bar on a terminal where they take more than a second; ``options`` are tqdm's."""
+    """The items, with tqdm's progress bar if they take more than a second; ``options`` are those of tqdm.
+
+    With ``disable`` None, the bar appears only on a terminal.
+    """
     return tqdm(items, desc=name, delay=1, leave=False, disable=disable, **options)
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this name is left alone where folders are searched: ``.DS_Store``, and ``._NAME``,
-    which macOS puts beside NAME on foreign disks and in archives."""
+    """Whether a file or folder of this name is ignored when folders are searched, such as ``.DS_Store``, or ``._NAME``,
+    which macOS puts beside NAME in archives and on disks with other file systems."""
     return name.startswith(".")
 
 
 def first_sentence(error: BaseException) -> str:
-    """An exception of somebody else's in a few words."""
+    """The type and the first sentence of an exception that another library raised."""
     lines = str(error).strip().split("\n")
-    text = " ".join(map(str.strip, lines[: 2 if lines[0].endswith(":") else 1]))  # the first may but announce others
+    # a first line that ends with a colon only announces the second
+    text = " ".join(map(str.strip, lines[: 2 if lines[0].endswith(":") else 1]))
     text = text.split(". ")[0].rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -9,7 +9,7 @@ from .command_line import ROOT, run
 
 
 def pytest_addoption(parser):
-    parser.addoption("--device", default="cpu", help="where the tests of ops and modules put their tensors, as cuda")
+    parser.addoption("--device", default="cpu", help="the device for the tests of ops and modules, such as cuda")
 
 
 def pytest_configure(config):
@@ -17,12 +17,12 @@ def pytest_configure(config):
         torch.set_default_device(config.getoption("--device"))
 
 
-torch.set_num_threads(1)  # the tensors here are too small to gain from more
+torch.set_num_threads(1)  # the tests' tensors are too small to gain from more threads
 
 
 @pytest.fixture(autouse=True)
 def uninitialized_memory_is_nan():
-    """``torch.empty`` holds NaN in every test, so that reading what was never written shows."""
+    """Make ``torch.empty`` hold NaN in every test, so that a read of uninitialised memory is noticed."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)
@@ -30,7 +30,7 @@ def uninitialized_memory_is_nan():
 
 @pytest.fixture(scope="session")
 def resnet50_weights(tmp_path_factory):
-    """A file of random weights of torchvision's ResNet-50; tests that use it are skipped where that is not there."""
+    """A file of random weights of torchvision's ResNet-50; tests that use it are skipped without torchvision."""
     pytest.importorskip(f"{__package__}.torchvision_beside_cpu_torch")
     from torchvision import models
 
@@ -43,7 +43,7 @@ def resnet50_weights(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def copied_tree(tmp_path_factory):
-    """A function that copies the project as git would hand it on, without anything built, into a new folder."""
+    """A function that copies the files that git tracks or would add, without build outputs, to a new folder."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
 
@@ -60,7 +60,7 @@ def copied_tree(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def distributions(copied_tree, tmp_path_factory):
-    """Source distribution and the wheel built from it, with this machine's compiler."""
+    """The source distribution, and the wheel that this machine's compiler builds from it."""
     folder = tmp_path_factory.mktemp("dist")
     process = run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder, cwd=copied_tree())
     assert process.returncode == 0, process.stderr

@@ -1,9 +1,9 @@
-"""The authors' own numbers (tests/golden/, see its README) in torch's layout.
+"""The authors' numbers (tests/golden/, see its README) in torch's layout.
 
-The authors keep one matrix [input + H, G * H] for input and state together and one bias per unit; their LSTM's columns
-are i | g | f | o, without the forget bias of 1 that the cell adds when run; their GRU has r | z in one matrix and n in
-another. The functions here take and give tensors and are differentiable, so that autograd brings gradients back into
-the authors' layout.
+The authors' program has one matrix [input + H, G * H] for input and state together and one bias per unit. The columns
+of its LSTM are i | g | f | o, without the forget bias of 1 that the cell adds when it runs; its GRU has r | z in one
+matrix and n in another. The functions here take and return tensors. They are differentiable, so that autograd converts
+gradients back to the authors' layout.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ def kind(arrays):
 
 
 def prefixes(arrays):
-    """What the layers' names begin with, lowest layer first."""
+    """The prefixes of the layers' names, the lowest layer first."""
     return ("l1_", "l2_") if "l1_W_gates" in arrays else ("",)
 
 
@@ -39,9 +39,9 @@ def layer_weights(arrays, prefix="", hidden=None, forget_bias=1.0):
 
     Args:
         arrays: tensors by name.
-        prefix: what the layer's names begin with.
-        hidden: pad the layer to so many units with units of zero weights; None for none.
-        forget_bias: added to the LSTM's forget gate's bias (0 to convert a gradient).
+        prefix: the prefix of the layer's names.
+        hidden: the number of units to which the layer is padded with units of zero weights; None does not pad.
+        forget_bias: a number to add to the bias of an LSTM's forget gate (0 to convert a gradient).
     """
     matrix, bias = arrays[prefix + "W_gates"], arrays[prefix + "b_gates"]
     if kind(arrays) == "gru":

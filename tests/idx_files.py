@@ -8,7 +8,7 @@ NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 
 
 def digits(train=100, test=40, seed=0):
-    """The four arrays, uint8: images of noise [N, 28, 28] and labels [N] of both parts."""
+    """Four uint8 arrays: noise images, [N, 28, 28], and labels, [N], of both parts."""
     rng = np.random.default_rng(seed)
     arrays = []
     for count in (train, test):

@@ -1,9 +1,9 @@
-"""Made-up videos in the form in which Charades is handed out, of its size each, to try its recipe on.
+"""Makes artificial videos in the form in which Charades is published, to try its recipe on.
 
-    python -m tests.made_up_charades FOLDER [VIDEOS]     # default 40; 3 MB each
+    python -m tests.made_up_charades FOLDER [VIDEOS]     # VIDEOS is their number, by default 40; a video takes 3 MB
 
-Half of them are for training. What happens in them can be learned: each of the 157 classes lights up features of its
-own in the frames that it is in.
+The videos are as long as those of Charades, and half of them are for training. What happens in them can be learned:
+each of the 157 classes raises certain features in the frames in which it is present.
 """
 
 import argparse
@@ -23,7 +23,7 @@ WIDTH = 4096
 
 
 def make_videos(count, seed=0):
-    """By split, of each video its name, actions, seconds and frames, as in ``tiny_charades.VIDEOS``."""
+    """The name, actions, seconds and number of frames of each video, by split, as in ``tiny_charades.VIDEOS``."""
     rng = np.random.default_rng(seed)
     videos = {"train": [], "test": []}
     for number in range(count):
@@ -38,30 +38,32 @@ def make_videos(count, seed=0):
 
 
 def frame_maker(videos, seed=0):
-    """``write_charades``' ``make_frames`` for these videos."""
-    lit = np.random.default_rng(seed).random((len(NAMES), WIDTH)) < 0.01
+    """The argument ``make_frames`` of ``write_charades`` for these videos."""
+    raised = np.random.default_rng(seed).random((len(NAMES), WIDTH)) < 0.01
     classes = {name: number for number, name in enumerate(NAMES)}
-    actions = {name: each for listed in videos.values() for name, each, *_ in listed}
+    actions = {name: text for listed in videos.values() for name, text, *_ in listed}
 
     def make_frames(name, count):
         rng = np.random.default_rng(list(name.encode()))
         labels = labels_at(np.arange(count) / FRAME_RATE, parse_annotations(actions[name]), classes)
-        return np.maximum(rng.normal(-0.5, 1, (count, WIDTH)) + 2 * (labels @ lit), 0).round(6)
+        return np.maximum(rng.normal(-0.5, 1, (count, WIDTH)) + 2 * (labels @ raised), 0).round(6)
 
     return make_frames
 
 
 def write_made_up_charades(folder, count):
-    """What ``write_charades`` does, of so many videos."""
+    """Write ``count`` videos by ``write_charades``."""
     videos = make_videos(count)
-    listed = {split: show_progress(each, split, unit=" videos") for split, each in videos.items()}
+    listed = {split: show_progress(rows, split, unit=" videos") for split, rows in videos.items()}
     write_charades(folder, listed, "".join(f"{name} Of {name}\n" for name in NAMES), frame_maker(videos))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.made_up_charades", description=__doc__.splitlines()[0])
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="the folder to make")
-    parser.add_argument("videos", metavar="VIDEOS", type=int, nargs="?", default=40, help="default: %(default)s")
+    parser.add_argument(
+        "videos", metavar="VIDEOS", type=int, nargs="?", default=40, help="the number of videos (default: %(default)s)"
+    )
     args = parser.parse_args()
     if args.videos < 2:
         parser.error(f"VIDEOS: expected at least 2, got {args.videos}")

@@ -1,4 +1,4 @@
-"""Runs a function in several processes at once, forked from this one, so that nothing is imported anew."""
+"""Runs a function in several processes at once, which are forked from this one and so need not import anything."""
 
 import contextlib
 import io
@@ -11,8 +11,8 @@ import torch
 
 
 def run_ranks(function, *arguments, size=2):
-    """Call ``function(*arguments)`` in processes with the environment that torchrun would give them; returns what each
-    returned."""
+    """Call ``function(*arguments)`` in ``size`` processes, with the environment that torchrun would give them. Returns
+    a list of the results."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.start_processes(

@@ -21,12 +21,12 @@ NAN = float("nan")
 
 
 def read_videos(lines):
-    """Annotations and duration of each video of a file in Charades' format."""
+    """The annotations and the duration of each video in a file of Charades' format."""
     return [(parse_annotations(row["actions"]), float(row["length"])) for row in csv.DictReader(lines)]
 
 
 def find_targets(videos, count, num_classes):
-    """bool [videos, count, num_classes]."""
+    """The labels that are true at the evaluation points, bool [videos, count, num_classes]."""
     classes = {f"c{number:03d}": number for number in range(num_classes)}
     return np.array([labels_at(evaluation_times(length, count), labels, classes) for labels, length in videos])
 
@@ -37,7 +37,7 @@ def test_the_official_result_of_three_videos(ties):
     targets = find_targets(read_videos(golden["csv"].splitlines()), 4, 4).reshape(12, 4)
     assert targets.astype(int).tolist() == golden["gt_classes_0_3"]
     scores = np.array(golden[f"scores{ties}"])
-    expected = [NAN if each is None else each for each in golden[f"ap_official_octave{ties}"]]
+    expected = [NAN if precision is None else precision for precision in golden[f"ap_official_octave{ties}"]]
     got = [average_precision(*columns) for columns in zip(scores.T, targets.T)]
     assert got == pytest.approx(expected, abs=1e-9, nan_ok=True)
     assert mean_average_precision(scores, targets) == pytest.approx(golden[f"nanmean_official{ties}"], abs=1e-9)
@@ -54,16 +54,16 @@ def golden_videos():
 
 
 def golden_scores(videos, count):
-    """By the formula in the golden file, [60, count, 157]."""
+    """The scores by the formula in the golden file, [60, count, 157]."""
     i, j, c = np.ogrid[:60, 1 : count + 1, :157]
     scores = ((1000 * i + j) * 1103515245 + 12345 * c) % 2147483647 / 2147483647
     names = [{label.label for label in labels} for labels, _ in videos]
-    return scores + 0.5 * np.array([[f"c{number:03d}" in each for number in range(157)] for each in names])[:, None]
+    return scores + 0.5 * np.array([[f"c{number:03d}" in labels for number in range(157)] for labels in names])[:, None]
 
 
 @pytest.mark.parametrize("count", [25, 100])
 def test_the_official_result_of_157_classes(videos, count):
-    """By a meter, from batches in another order, one of them twice."""
+    """A meter gets the batches in another order, and one of them twice."""
     golden = json.loads((CHARADES / "localization_golden_157.json").read_text())[f"N{count}"]
     targets = find_targets(videos, count, 157)
     assert targets.sum() == golden["positives"]
@@ -74,7 +74,7 @@ def test_the_official_result_of_157_classes(videos, count):
     meter = AveragePrecisionMeter()
     for part in (slice(40, 60), slice(0, 25), slice(25, 40), slice(0, 25)):
         batch = ScoredPoints(np.arange(60)[part], scores[part], targets[part])
-        meter.update(pickle.loads(pickle.dumps(batch)))  # as processes pass them on
+        meter.update(pickle.loads(pickle.dumps(batch)))  # as between processes
     assert meter.value() == pytest.approx(golden["mAP_over_those"], abs=1e-9)
     assert meter.count_classes() == golden["classes_with_positives"] == 112
     meter.reset()
@@ -86,7 +86,8 @@ def test_without_ties_as_scikit_learn():
     scores = rng.permutation(400).reshape(100, 4).astype(np.float32)
     targets = rng.random((100, 4)) < 0.2
     expected = average_precision_score(targets, scores, average=None)
-    assert [average_precision(*each) for each in zip(scores.T, targets.T)] == pytest.approx(expected.tolist(), abs=1e-9)
+    precisions = [average_precision(*columns) for columns in zip(scores.T, targets.T)]
+    assert precisions == pytest.approx(expected.tolist(), abs=1e-9)
     assert mean_average_precision(scores, targets) == pytest.approx(expected.mean(), abs=1e-9)
 
 
@@ -97,7 +98,7 @@ def test_of_equal_scores_the_first_comes_first():
 @pytest.mark.parametrize(
     "scores, targets, expected",
     [
-        ([[1.0, NAN], [2.0, 1.0]], [[1, 0], [0, 0]], 0.5),  # of the class without positives nothing is asked
+        ([[1.0, NAN], [2.0, 1.0]], [[1, 0], [0, 0]], 0.5),  # the class without positives does not count
         ([[1.0, NAN], [2.0, 1.0]], [[1, 0], [0, 1]], NAN),
         ([[1.0, 2.0]], [[0, 0]], NAN),
     ],

@@ -1,4 +1,4 @@
-"""Options that can't be meant: one message that names the option, from the command line and from YAML."""
+"""Options whose values make no sense: one message names the option, on the command line and in YAML."""
 
 import random
 import sys
@@ -8,7 +8,7 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from hydra.experimental import compose, initialize_config_dir  # those that fairseq uses, of all versions
+from hydra.experimental import compose, initialize_config_dir  # fairseq uses them, and all versions have them
 
 from .command_line import PLUGIN, run, train, train_options
 
@@ -17,7 +17,7 @@ NOT_WHOLE = (*WORDS, "1e3", "5.5", "nan", "inf")
 NOT_FINITE = (*WORDS, "nan", "inf", "-inf")
 UNKNOWN = ("", "abc", "Round", "0")
 
-# What each option does not take, by the part of the configuration that holds it
+# Values that options refuse, by the section of the configuration
 BAD = {
     "model": {
         "hidden_size": (*NOT_WHOLE, "0", "-4"),
@@ -75,7 +75,7 @@ def test_command_line(tmp_path, capsys, section, name, value):
 
 
 def check(error, flag, capsys):
-    """argparse's usage message, or a ValueError of the plugin's; in one line either way."""
+    """argparse's usage message or the plugin's ValueError, which must be one line."""
     if isinstance(error, SystemExit):
         assert error.code == 2
         message = capsys.readouterr().err.splitlines()[-1]
@@ -117,12 +117,12 @@ def test_names_and_combinations(tmp_path, capsys, options, named):
 
 @pytest.fixture(scope="module")
 def hydra():
-    """``hydra(*overrides)`` trains as fairseq-hydra-train does, in this process."""
+    """``hydra(*overrides)`` trains like fairseq-hydra-train, in this process."""
     from fairseq.dataclass.initialize import hydra_init
     from fairseq_cli.hydra_train import _hydra_main
 
     hydra_init("skip_rnn")
-    # The command composes before it knows the plugin; here it is registered already.
+    # fairseq-hydra-train composes the configuration before it imports the plugin; here the plugin is imported already
     store = ConfigStore.instance().repo
     nodes = [("task", "adding.yaml"), ("model", "skip_rnn.yaml"), ("criterion", "mse_with_budget.yaml")]
     removed = [store[group].pop(name) for group, name in nodes]
@@ -146,7 +146,7 @@ def test_hydra_trains(hydra, tmp_path):
     assert (tmp_path / "checkpoint_last.pt").exists()
 
 
-LISTS = ("lr", "update_freq")  # of which YAML takes no commas
+LISTS = ("lr", "update_freq")  # in YAML they are lists, not text with commas
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is made of the benchmarks' measurements: the summary, shares of the machine's limits, one report of several."""
+"""Reports of benchmarks: the summary, comparisons with the machine's limits, and merged reports."""
 
 import json
 
@@ -11,7 +11,7 @@ from benchmarks.summary import as_tables, summarize
 
 
 def entry(shape="mnist-b1", cell="gru", mode="inference", fraction=1.0, threads=1, contestant="native", us=1.0, **more):
-    """A measurement of so many microseconds per step; ``peer`` says how many the fastest peer took."""
+    """A measurement of this many microseconds per step; ``peer`` says how many the fastest peer took."""
     peer = more.pop("peer", None)
     return {
         **{"shape": shape, "cell": cell, "dtype": "float32", "fraction": fraction, "mode": mode, "threads": threads},
@@ -23,7 +23,7 @@ def entry(shape="mnist-b1", cell="gru", mode="inference", fraction=1.0, threads=
 
 
 def whole(measurements, **more):
-    """A report of these."""
+    """A report with these measurements."""
     heading = {"suite": "cpu", "date": "2026-01-01", "commit": None, "machine": {"processor": "P", "cores": 2}}
     heading |= {"versions": {"torch": "2.0"}, "options": {}, "seconds_in_all": 1.0, "left_out": []}
     heading["machine"]["device"] = None
@@ -87,10 +87,10 @@ def test_shares_of_limits():
     ]
     limits.fill([*large, single, other_size, *neither], measured)
     flops = 2 * 256 * 3 * 110 * 110  # in 1 ms
-    assert [each["share_of_peak"] for each in large] == pytest.approx([flops / 1e-3 / 1e11, flops / 1e-3 / 2e11])
+    assert [entry["share_of_peak"] for entry in large] == pytest.approx([flops / 1e-3 / 1e11, flops / 1e-3 / 2e11])
     assert single["times_streaming"] == pytest.approx(3.0)  # 1 us to read
     assert single["share_of_peak"] is None and large[0]["times_streaming"] is None
-    assert all(each[name] is None for each in [other_size, *neither] for name in ("share_of_peak", "times_streaming"))
+    assert all(entry[name] is None for entry in [other_size, *neither] for name in ("share_of_peak", "times_streaming"))
     text = report.write(whole([*large, single], limits=measured), None)
     assert "torch.mm 50 (threads: 1), oneDNN 100 (threads: 1), torch.mm 200 (threads: 2)" in text
     assert "145 kB at 145" in text and "| 3.00 |" in text
@@ -98,11 +98,11 @@ def test_shares_of_limits():
 
 def test_limits_are_measured():
     measured = limits.measure([1], ["adding-b1", "mnist-b1", "mnist-b256"], ["gru", "lstm"], 0.01)
-    assert {each["by"] for each in measured["products"]} == set(limits.PRODUCTS)
-    assert [each["bytes"] for each in measured["streams"]] == [4 * gates * 110 * 110 for gates in (3, 4)]
-    # of any machine: that far from the truth it would be another unit
-    assert all(0.1 < each["gflops"] < 1e5 for each in measured["products"]), measured
-    assert all(0.1 < each["gb_per_second"] < 1e4 for each in measured["streams"]), measured
+    assert {entry["by"] for entry in measured["products"]} == set(limits.PRODUCTS)
+    assert [entry["bytes"] for entry in measured["streams"]] == [4 * gates * 110 * 110 for gates in (3, 4)]
+    # any machine is within these bounds, unless the unit is wrong
+    assert all(0.1 < entry["gflops"] < 1e5 for entry in measured["products"]), measured
+    assert all(0.1 < entry["gb_per_second"] < 1e4 for entry in measured["streams"]), measured
 
 
 def test_merge():
@@ -113,10 +113,10 @@ def test_merge():
         left_out=["a reason", over, over.replace("b1", "b16")],
     )
     late = whole([entry(us=3, peer=12), entry(fraction=0.2, us=1, peer=4)], date="2026-01-02", commit="c")
-    del late["limits"]  # as those of older reports
+    del late["limits"]  # as in older reports
     merged = merge([merge([early]), late])
     again, other, fifth = merged["measurements"]
-    assert (again["us_per_step_median"], again["ratio"]) == (3, 0.25)  # the last, to its own peers
+    assert (again["us_per_step_median"], again["ratio"]) == (3, 0.25)  # the last report's
     assert (other["contestant"], other["us_per_step_median"], fifth["fraction"]) == ("torch", 2, 0.2)
     assert (merged["date"], merged["commit"]) == ("2026-01-01, 2026-01-02", "unknown, c")
     assert merged["left_out"] == ["a reason", over.replace("b1", "b16")]
@@ -131,7 +131,7 @@ def test_merging_command(tmp_path, capsys):
         file.write_text(report.as_json(whole([entry(fraction=fraction, us=1, peer=2)])))
     assert report.main([*map(str, files[:2]), "--output", str(files[2])]) == 0
     merged = json.loads(files[2].read_text())
-    assert [each["fraction"] for each in merged["measurements"]] == [1.0, 0.2]
+    assert [entry["fraction"] for entry in merged["measurements"]] == [1.0, 0.2]
     assert [row["smallest"] for row in merged["summary"]] == [2, 2]
     assert capsys.readouterr().out == files[2].with_suffix(".md").read_text()
 
@@ -146,7 +146,7 @@ def test_bad_reports_are_one_error(tmp_path, capsys):
     for arguments, parts in {
         (one, moved): ("one machine", "cores 2 and 4"),
         (one, updated): ("same packages", "torch '2.0' and '2.1'"),
-        (one, none): ("none.json is none",),
+        (one, none): ("none.json is not one",),
         (one, text): ("text.json",),
         (one, one + ".no"): ("one.json.no", "No such file"),
         (one, "--output", "x.txt"): ("--output", "x.txt"),

@@ -29,7 +29,7 @@ def test_torch_takes_the_place_of_a_model_that_reads_every_step(module, cell, pa
         for last_only in (False, True):
             expected, _, updates = ours(x, lengths=given, last_only=last_only)
             output, _, counted = theirs(x, given, last_only=last_only)
-            if given is not None and not last_only:  # padding means nothing
+            if given is not None and not last_only:  # outputs at padding have no meaning
                 mask = updates[..., None].bool()
                 expected, output = expected.masked_fill(~mask, 0), output.masked_fill(~mask, 0)
             torch.testing.assert_close(output, expected)
@@ -60,7 +60,7 @@ def test_command(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run, and beside it, with ``-wide`` and ``-both`` after its name, others."""
+    """A run, and two others whose folders' names end with ``-wide`` and ``-both``."""
     run = tmp_path_factory.mktemp("runs") / "run"
     command_line.train(run, task="adding")
     command_line.train(f"{run}-wide", "--hidden-size", 5, "--zoneout", 0.1, task="adding")
@@ -79,7 +79,7 @@ def runs(tmp_path_factory):
         ),
         (["{run}-wide", "--set", "engine=indexed"], "-wide/checkpoint_last.pt: engine: 'indexed' has no zoneout"),
         (["{run}-both"], "-both/checkpoint_last.pt: expected a model of one direction, got one of two"),
-        (["{run}", "--output", "no/times.json"], "--output no/times.json: there is no folder no"),
+        (["{run}", "--output", "no/times.json"], "--output no/times.json: the folder no does not exist"),
         (["{run}", "--sequences", "0"], "--sequences: expected at least 1, got 0"),
         (["{run}", "--threads", "0"], "--threads: expected at least 1, got 0"),
     ],

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.run``: what is right is timed, what is wrong is not, and bad options are one error."""
+"""``python -m benchmarks.run``: right results are timed, wrong ones are not, and bad options are one error."""
 
 import json
 import sys
@@ -26,14 +26,14 @@ def spec(name="tiny-b8", cell="gru", fraction=0.5, **changes):
 
 
 def measure(folder, *options):
-    """Exit code of the command in this process, without memory, and what it wrote."""
+    """Run the command in this process, without memory. Returns its exit code and its report."""
     output = folder / "result.json"
     code = main([*TINY, "--no-memory", "--output", str(output), *options])
     return code, json.loads(output.read_text())
 
 
 def left_out(report, mode, dtype="float32"):
-    """Names of those that could not run; no others may be missing."""
+    """The names of the contestants that could not run in this mode."""
     notes = [note.split(", ", 3) for note in report["left_out"]]
     return {name for name, its_mode, _, reason in notes if its_mode == mode and reason.startswith(f"{dtype}: ")}
 
@@ -44,7 +44,7 @@ def by_contestant(report):
 
 
 def test_command(tmp_path):
-    """The real one, where fairseq cannot be imported."""
+    """The command runs in a process in which fairseq can't be imported."""
     (tmp_path / "fairseq.py").write_text("raise ImportError('not wanted')")
     output = tmp_path / "result.json"
     command = [sys.executable, "-m", "benchmarks.run", *TINY, "--fractions", MIXED, "--output", output]
@@ -69,7 +69,7 @@ def test_command(tmp_path):
     for mode in ("inference", "training"):
         absent = left_out(report, mode)
         assert absent <= {"onnxruntime", "native"}
-        assert {name for each, name in seen if each == mode} == {*ENGINES, "torch", "onnxruntime"} - absent
+        assert {name for run_mode, name in seen if run_mode == mode} == {*ENGINES, "torch", "onnxruntime"} - absent
     peak = {e["contestant"]: e["peak_memory"] for e in report["measurements"] if e["mode"] == "training"}
     assert max(peak.values()) > 0
 
@@ -95,7 +95,7 @@ def test_gpu_suite_on_a_cpu(tmp_path):
 
 
 class Scaled(torch.autograd.Function):
-    """1 times the input, whose gradient is 1.01 times too large."""
+    """The identity with a gradient that is too large by a factor of 1.01."""
 
     @staticmethod
     def forward(ctx, x):
@@ -168,7 +168,8 @@ def test_peers_compute_the_same_with_all_updates(peer, cell, every_step):
         return
     contestant, expected = prepare(peer, problem, mode, 1), expect(problem, True)
     assert find_fault(contestant, expected) is None
-    assert find_fault(contestant, expected._replace(full=expected.gated)) is not None  # and not with half of them
+    # the peer updates at every step, so it differs from a model that updates at half of them
+    assert find_fault(contestant, expected._replace(full=expected.gated)) is not None
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -183,7 +184,7 @@ def test_calibrated_gate(cell, fraction):
 
 
 class Recorded:
-    """A contestant that writes down what is called."""
+    """A contestant that records its calls."""
 
     def __init__(self, name, calls):
         self.run, self.refresh = partial(calls.append, name), partial(calls.append, "refresh")
@@ -196,15 +197,15 @@ def test_rounds_interleave():
     calls = calls[1::2]
     turns = [name for name, before in zip(calls, [None, *calls]) if name != before]
     assert turns == ["a", "b"] * (len(turns) // 2) and len(turns) >= 6
-    assert {name: len(each) for name, each in times.items()} == {name: calls.count(name) for name in "ab"}
+    assert {name: len(seconds) for name, seconds in times.items()} == {name: calls.count(name) for name in "ab"}
 
 
 @pytest.mark.parametrize("name", ["indexed", "torch"])
 @pytest.mark.parametrize("mode", MODES)
 def test_weights_change_between_training_steps(name, mode):
     contestant = prepare(name, build(spec()), mode, 1)
-    before = {name: each.detach().clone() for name, each in contestant.parameters.items()}
-    for changes in (mode == "training", False):  # and back
+    before = {name: parameter.detach().clone() for name, parameter in contestant.parameters.items()}
+    for changes in (mode == "training", False):  # the second call restores the values
         contestant.refresh()
         for name, parameter in contestant.parameters.items():
             assert torch.equal(parameter, before[name]) != (changes and parameter.dim() == 2), name

@@ -42,7 +42,7 @@ def train(user_dir, save_dir, *options, before=""):
 
 @pytest.fixture
 def example(monkeypatch):
-    """``example(name)``: an example's package, imported into this process as ``--user-dir`` does."""
+    """``example(name)`` imports an example's package into this process like ``--user-dir``."""
     monkeypatch.setattr(sys, "path", list(sys.path))
 
     def load(name):
@@ -73,16 +73,16 @@ def test_own_dataset(rotations, tmp_path, capsys):
         *("--criterion", "cross_entropy_with_budget", "--cost-per-sample", 1e-3, "--max-epoch", 5),
     )
     assert valid["valid_accuracy"] > 0.75
-    assert weights["head.weight"].shape == (2, 32)  # as many as there are classes
+    assert weights["head.weight"].shape == (2, 32)  # one row for each class
     assert 0 < valid["valid_updates"] <= 60 and 0 < valid["valid_update_fraction"] <= 1
-    # The commands take it like any other, lengths and all
+    # The commands work with this task too, also with sequences that differ in length
     arguments = ["tradeoff", tmp_path, "--user-dir", EXAMPLES / "own_dataset", "--output", tmp_path / "t.png"]
     assert plot([str(argument) for argument in arguments]) == 0
     accuracy = f"{valid['valid_accuracy']:.4g}"
     assert f"{valid['valid_update_fraction']:.4g} | {accuracy} | 1 |" in capsys.readouterr().out
     hub = from_pretrained(tmp_path, user_dir=EXAMPLES / "own_dataset")
     points = [np.load(rotations / "valid" / f"{index}.npy") for index in range(32)]
-    labels = np.arange(32) % 2  # as they are drawn
+    labels = np.arange(32) % 2  # make_sample_data.py alternates them
     assert (hub.predict(points).argmax(1) == labels).mean() == valid["valid_accuracy"]
     assert predict([str(tmp_path), str(rotations / "valid/0.npy"), "--user-dir", str(EXAMPLES / "own_dataset")]) == 0
     expected = ("clockwise", "counterclockwise")[hub.predict(points[:1]).argmax()]
@@ -97,7 +97,7 @@ def test_own_dataset_with_a_criterion_of_fairseqs(rotations, tmp_path):
         *("--criterion", "with_budget", "--base-criterion", "cross_entropy", "--cost-per-sample", 1e-3),
         *("--sentence-avg", "--max-update", 2),
     )
-    # In bits; sequences have 20 points and more
+    # The loss is in bits, and sequences have at least 20 points
     assert valid["valid_loss"] == pytest.approx(valid["valid_task_loss"] / math.log(2), abs=1e-3)
     assert valid["valid_wpb"] > valid["valid_bsz"] * 20 > 0
 
@@ -116,7 +116,7 @@ FREQUENCY = """
 
 
 def test_own_architecture(tmp_path, capsys):
-    """Imported already by the program that trains with it as ``--user-dir``."""
+    """The program that trains with ``--user-dir`` has imported the example before."""
     options = ["--arch", "conv_skip_lstm", "--channels", 5, *FREQUENCY]
     valid, weights = train(EXAMPLES / "own_architecture", tmp_path, *options, before="import own_architecture")
     assert weights["conv.weight"].shape == (5, 1, 8) and weights["rnn.weight_ih_l0"].shape == (256, 5)
@@ -138,7 +138,7 @@ def test_own_defaults(example, tmp_path):
 
 
 def test_own_architecture_reads_no_padding(example):
-    """Lengths in any order, some shorter than the convolution's kernel: as each sequence alone."""
+    """With lengths in any order, some shorter than the kernel, the results equal those of each sequence alone."""
     module = example("own_architecture").conv_skip_lstm
     model = module.ConvSkipLSTM(module.ConvSkipLSTMConfig(stride=2, hidden_size=8), input_size=3, output_size=2)
     x, lengths = torch.randn(4, 11, 3), [3, 6, 4, 1]
@@ -161,7 +161,7 @@ OWN_PLUGIN = """
 
 @pytest.mark.parametrize("option", ["--num-workers 1", "--distributed-world-size 2"])
 def test_own_plugin_beside_a_folder_of_fairseqs_name(tmp_path, option):
-    """In a folder with others, as examples are copied to; processes must not import what has fairseq's name there."""
+    """An example is copied to a folder that also holds a folder named fairseq, which processes must not import."""
     shutil.copytree(EXAMPLES / "own_plugin", tmp_path / "own_plugin", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "fairseq").mkdir()
     (tmp_path / "fairseq/__init__.py").write_text("raise ImportError('not fairseq')")
@@ -181,7 +181,7 @@ def test_own_plugins_sequences(example):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_own_plugins_loss(example, smoothing):
-    """As torch's; without smoothing it is the plugin's own."""
+    """The loss equals torch's; without smoothing it equals the plugin's cross_entropy_with_budget."""
     module = example("own_plugin").label_smoothed_cross_entropy_with_budget
     cfg = OmegaConf.create(vars(module.LabelSmoothedConfig(label_smoothing=smoothing)))
     criterion = module.LabelSmoothedCrossEntropyWithBudgetCriterion.build_criterion(cfg, task=None)

@@ -1,4 +1,4 @@
-"""What the plugin mends of fairseq, function by function where no run of fairseq-train shows it."""
+"""Workarounds for fairseq bugs, tested function by function where a run of fairseq-train can't show them."""
 
 import argparse
 import collections
@@ -49,7 +49,7 @@ def test_applied_once():
 
 
 def test_a_process_without_a_batch_to_validate_logs_nothing():
-    """Not even to criterions that expect all that they log in every output."""
+    """Empty outputs are left out, because some criterions expect all names in every output."""
     from fairseq.tasks import FairseqTask
 
     reduced = []
@@ -71,7 +71,7 @@ def with_gradients(*gradients):
 @pytest.mark.parametrize("max_norm", [2.0, 1e30])
 @pytest.mark.parametrize("scale", [1.0, 1e22, 1e30])
 def test_large_gradients_are_clipped(scale, max_norm):
-    """fairseq alone makes 0 of those whose squares are infinite, as their norm is too."""
+    """fairseq itself would set gradients with infinite squares to 0, because their norm is infinite too."""
     from fairseq import utils
 
     parameters = with_gradients([3 * scale, 0.0], [0.0, 4 * scale], None)
@@ -96,15 +96,15 @@ def test_other_gradients_are_clipped_as_by_fairseq_alone(max_norm):
 
 @pytest.mark.parametrize("value, max_norm", [(torch.inf, 1.0), (torch.nan, 1.0), (torch.nan, 0), (1e22, 0)])
 def test_what_still_ends_training(value, max_norm):
-    """Without clipping Adam would keep the square of 1e22, an infinity, and never move that parameter again."""
+    """Without clipping, Adam would store the infinite square of 1e22, and never change the parameter again."""
     from fairseq import utils
 
     assert not utils.clip_grad_norm_(with_gradients([1.0, value]), max_norm).isfinite()
 
 
-# Moments at which a run is killed: while it writes a checkpoint, once it has, in the middle of either copy
+# When a run is killed: while it writes a checkpoint, after that, and in the middle of each of the two copies
 def killed_at(moment, folder):
-    """fairseq-train that is killed while it saves its second checkpoint, as ``kill -9`` does."""
+    """Run fairseq-train, and kill it like ``kill -9`` while it saves its second checkpoint."""
     save, copy, saves, copies = torch.save, shutil.copyfile, [], []
 
     def die():
@@ -162,7 +162,7 @@ def test_copy(tmp_path):
 
 
 def test_checkpoint_contents_load(tmp_path):
-    """Those of models configured by argparse, numpy metrics and what processes pass on; no others."""
+    """Checkpoints may hold argparse options, numpy metrics and what processes exchange, but no other classes."""
     from fairseq.distributed.utils import _TensorPlaceholder
 
     cfg = omegaconf.OmegaConf.create(
@@ -188,7 +188,7 @@ def test_checkpoint_contents_load(tmp_path):
 
 
 class Caller:
-    """Its pickle calls a function when it is loaded."""
+    """An object whose pickle calls a function when it is loaded."""
 
     def __reduce__(self):
         return os.getcwd, ()
@@ -208,7 +208,7 @@ def test_bf16_means_a_tpu_only_where_there_is_one(tmp_path, flag, tpu, xla, expe
 
 
 def config(**training):
-    """What ``call_main`` reads of a configuration, with fairseq's defaults on a machine with two GPUs."""
+    """The options that ``call_main`` reads, with fairseq's defaults for a machine with two GPUs."""
     defaults = {
         "distributed_world_size": 2, "distributed_rank": 0, "distributed_init_method": None, "distributed_port": -1,
         "distributed_no_spawn": False, "distributed_backend": "nccl", "pipeline_model_parallel": False, "device_id": 0,
@@ -264,7 +264,7 @@ def test_given_ports_and_backends_are_kept():
 
 
 def slurm_task(port=12345, tasks_per_node="2"):
-    """What ``call_main`` makes of the second of two tasks that Slurm started on one node."""
+    """The options that ``call_main`` sets in the second of two tasks that Slurm started on one node."""
     from fairseq.distributed import utils
 
     tasks = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": tasks_per_node, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
@@ -305,14 +305,14 @@ class Batches(list):
                 time.sleep({seconds})
                 yield batch
         finally:
-            print("ended\\n", end="")  # in one piece
+            print("ended\\n", end="")  # in a single write
 iterators = [BufferedIterator(size, Batches(range(100))) for size in (1, 50)]
 assert [next(iterator) for iterator in iterators for _ in range(3)] == [0, 1, 2] * 2
 """
 
 
 def test_threads_that_read_batches_end_before_their_process():
-    """One waits for room in its queue, one has room for more than it has read; and an exception ends a process too."""
+    """One thread waits for room in its queue, the other has room; the process ends normally or by an exception."""
     for ending, seconds in (("", 0.001), ("raise ValueError", 0.01)):
         process = run(sys.executable, "-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
         assert process.stdout.splitlines() == ["ended", "ended", "[]"], process.stderr

@@ -31,7 +31,7 @@ def test_frozen_checkpoint_predicts_what_it_did(name):
     got = make.predictions(name)
     np.testing.assert_allclose(got["predictions"], EXPECTED[name]["predictions"], rtol=1e-4, atol=1e-6)
     assert got["updates"] == EXPECTED[name]["updates"]
-    assert "0" in "".join(got["updates"]) and [len(each) for each in got["updates"]] == [12, 30, 1, 0, 7]
+    assert "0" in "".join(got["updates"]) and [len(updates) for updates in got["updates"]] == [12, 30, 1, 0, 7]
 
 
 def test_frozen_checkpoint_validates_as_it_did(name):
@@ -80,8 +80,8 @@ def test_batches_and_padding_change_nothing(tmp_path, options):
         for one, other in zip(hub.used_samples(sequences, batch_size), used):
             assert (one == other).all()
     directions = (2,) if "--bidirectional" in options else ()
-    assert [each.shape for each in used] == [(*directions, len(sequence)) for sequence in sequences]
-    assert all(each.dtype == bool for each in used) and not all(each.all() for each in used)
+    assert [steps.shape for steps in used] == [(*directions, len(sequence)) for sequence in sequences]
+    assert all(steps.dtype == bool for steps in used) and not all(steps.all() for steps in used)
 
 
 def test_what_it_takes_and_gives():
@@ -124,9 +124,9 @@ def test_runs_once_for_all_that_it_says(tmp_path, task, names):
     hub = of_task(task, tmp_path)
     raw = {"words": ["good film", "bad", "film"], "images": np.arange(27, dtype=np.uint8).reshape(3, 3, 3)}[task]
     got = list(hub.run(map(hub.encode, raw), batch_size=2))
-    np.testing.assert_allclose([each.values for each in got], hub.predict(raw), atol=1e-6)
-    assert [each.label for each in got] == [names[index] for index in hub.predict(raw).argmax(1)]
-    assert [each.used.tolist() for each in got] == [used.tolist() for used in hub.used_samples(raw)]
+    np.testing.assert_allclose([prediction.values for prediction in got], hub.predict(raw), atol=1e-6)
+    assert [prediction.label for prediction in got] == [names[index] for index in hub.predict(raw).argmax(1)]
+    assert [prediction.used.tolist() for prediction in got] == [used.tolist() for used in hub.used_samples(raw)]
     assert got[0].seconds == got[1].seconds > 0
 
 

@@ -59,7 +59,7 @@ def test_file_is_complete(file):
     group, name = file.parent.name, file.stem
     values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
     dataclass = SkipRNNConfig if group == "model" else DATACLASSES[group][name]
-    expected = {each.name: each.default for each in dataclasses.fields(dataclass)}
+    expected = {option.name: option.default for option in dataclasses.fields(dataclass)}
     expected["_name"] = "skip_rnn" if group == "model" else name
     if group == "model":
         rule, _, expected["cell"] = name.rpartition("_")
@@ -82,7 +82,7 @@ def hydra_train(folder, *overrides, flags=(), user_dir=True, **environment):
     lines = [
         [line for line in (path / "hydra_train.log").read_text().splitlines() if "[valid]" in line] for path in runs
     ]
-    return runs, [json.loads(each[-1].partition(" - ")[2]) for each in lines]
+    return runs, [json.loads(log[-1].partition(" - ")[2]) for log in lines]
 
 
 def test_one_run(tmp_path):
@@ -100,13 +100,13 @@ def test_the_installed_plugin_runs(tmp_path, copied):
         shutil.copytree(PLUGIN, tmp_path / "skiprnn_plugin", ignore=shutil.ignore_patterns("__pycache__"))
     (folder,), (valid,) = hydra_train(tmp_path, user_dir=False, PYTHONPATH=ROOT)
     assert float(valid["valid_update_fraction"]) > 0
-    expected = f"--user-dir skiprnn_plugin: the plugin that has been imported already runs, {PLUGIN.resolve()}\n"
+    expected = f"--user-dir skiprnn_plugin: ignored, as the plugin has been imported already, from {PLUGIN.resolve()}\n"
     assert expected in (folder / "hydra_train.log").read_text()
 
 
 @pytest.mark.thorough
 def test_multirun(tmp_path):
     folders, valid = hydra_train(tmp_path, "criterion.cost_per_sample=0,1e-2", flags=["--multirun"])
-    assert [float(each["valid_budget_loss"]) > 0 for each in valid] == [False, True]
+    assert [float(stats["valid_budget_loss"]) > 0 for stats in valid] == [False, True]
     for folder in folders:  # the second has the higher loss, but a best of its own
         assert (folder / "checkpoints/checkpoint_best.pt").exists()

@@ -1,4 +1,4 @@
-"""The order of the package's rooms: every import leads to a lower floor, and none leads back in a circle.
+"""The order of the package's parts: every import leads to a lower level, and there are no circular imports.
 
 A room is a file or a folder at the top of ``skiprnn_plugin``. Imports within functions count too.
 """
@@ -11,17 +11,17 @@ import pytest
 
 from .command_line import PLUGIN
 
-# From the ground up. A room imports rooms of lower floors alone, none of its own floor.
+# The levels, from the bottom. A part imports only parts of lower levels, none of the same level.
 FLOORS = (
-    # checks, messages and numbers that need none of the other rooms
+    # checks, messages and numbers, which need none of the other parts
     {"arguments", "average_precision", "predictions", "reading", "version"},
     # Skip RNN as functions of tensors, and workarounds for fairseq bugs
     {"ops", "_fairseq"},
     # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics
     {"modules", "data", "checkpoints", "metrics"},
-    # raw data to prepared data; trained models for a program of a user's
+    # preparation of raw data; trained models for users' programs
     {"prepare", "hub"},
-    # what trains, as fairseq has it: losses and models, then the tasks, which use both
+    # fairseq's classes for training: losses and models, then the tasks, which use both
     {"criterions", "models"},
     {"tasks"},
     # trained runs, and the commands on them
@@ -30,11 +30,11 @@ FLOORS = (
     # the package itself, which registers models, criterions and tasks with fairseq
     {"__init__", "__main__"},
 )
-TORCH_ALONE = ("ops", "modules")  # rooms that work without fairseq and numpy
+TORCH_ALONE = ("ops", "modules")  # parts that work without fairseq and numpy
 
 
 def read_imports(package: Path) -> dict:
-    """What each module of a package imports: module name -> set of module names, those of other packages too."""
+    """The imports of each module of a package: module name -> set of module names, also of other packages."""
     files = {name_module(file, package): file for file in sorted(package.rglob("*.py"))}
     imports = {}
     for module, file in files.items():
@@ -61,12 +61,12 @@ def name_module(file: Path, package: Path) -> str:
 
 
 def name_room(module: str) -> str:
-    """The room of one of the package's modules; that of the package itself is ``__init__``."""
+    """The part that a module of the package belongs to; that of the package itself is ``__init__``."""
     return [*module.split("."), "__init__"][1]
 
 
 def find_upward(imports: dict, floors) -> list:
-    """Imports between rooms that do not lead to a lower floor, and rooms that no floor has."""
+    """Imports between parts that do not lead to a lower level, and parts that no level lists."""
     floor_of = {room: number for number, rooms in enumerate(floors) for room in rooms}
     wrong = sorted(f"{module}: on no floor" for module in imports if name_room(module) not in floor_of)
     for module, imported in sorted(imports.items()):
@@ -78,13 +78,13 @@ def find_upward(imports: dict, floors) -> list:
 
 
 def find_circle(imports: dict) -> list:
-    """Modules of the package of which each imports the next and the last the first; empty if there are none."""
+    """Modules of the package that form a circle: each imports the next, and the last the first. Empty if none do."""
     done = set()
 
     def follow(module, path):
         if module in path:
             circle = path[path.index(module) :]
-            first = circle.index(min(circle))  # so that the same circle is told alike wherever it is entered
+            first = circle.index(min(circle))  # so that a circle is reported the same way from any start
             return circle[first:] + circle[:first]
         if module in done:
             return []
@@ -99,7 +99,7 @@ def find_circle(imports: dict) -> list:
 
 
 def find_foreign(imports: dict, rooms) -> set:
-    """Packages but Python's own that the modules of some rooms import, and the modules that those import."""
+    """Packages outside Python's library that the modules of these parts import, directly or indirectly."""
     waiting, seen, foreign = [module for module in imports if name_room(module) in rooms], set(), set()
     while waiting:
         module = waiting.pop()

@@ -13,10 +13,10 @@ import pytest
 from .command_line import PLUGIN, run
 
 NATIVE = "skiprnn_plugin/ops/native"
-WITHOUT = "All works without it, but slower: engine auto takes indexed"
+WITHOUT = "The engine auto now takes indexed, which is slower"
 X86 = platform.machine() == "x86_64"
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the library is not made for Windows")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the native engine does not support Windows")
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="no C++ compiler")
 
 FAKE_COMPILER = """#!/bin/sh
@@ -110,7 +110,7 @@ def test_sources_are_compiled_for_each_instruction_set(compile_in_place):
     name = "libskiprnn.dylib" if sys.platform == "darwin" else "libskiprnn.so"
     assert libraries(folder) == [name]
     flags = {Path(call[call.index("-o") + 1]).name: call for call in calls}
-    # Of an inline function's copies the linker takes the first: it must be one that runs anywhere.
+    # The linker keeps the first copy of an inline function, which must run on any processor.
     levels = ["baseline", "avx2", "avx512"] if X86 else ["baseline"]
     linked = [Path(word).name for word in flags.pop(name) if word.endswith(".o")]
     assert linked == ["dispatch.o", *(f"kernels-{level}.o" for level in levels)] and set(linked) == set(flags)

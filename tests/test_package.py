@@ -1,4 +1,4 @@
-"""Installing and importing the plugin in all the ways that users do, each in a process of its own."""
+"""Installing and importing the plugin in all the ways that users do, each in a separate process."""
 
 import sys
 
@@ -20,7 +20,7 @@ def trained(process):
 
 @pytest.fixture(scope="module")
 def installed(distributions, tmp_path_factory):
-    """A folder with the plugin pip-installed into it."""
+    """A folder into which pip has installed the plugin."""
     _, wheel = distributions
     target = tmp_path_factory.mktemp("site")
     process = run(sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", target, wheel)
@@ -76,7 +76,7 @@ print("registered")
 
 
 def test_works_where_fairseq_does_not():
-    """Absent, or broken so that its import fails, and the import can be tried again."""
+    """fairseq is absent, or broken so that its import fails; then the import can be tried again."""
     code = """
 import sys, torch
 class Broken:

@@ -39,14 +39,14 @@ def test_learns(tmp_path, mode):
     assert losses[-1] < 0.9 * losses[0]
     model = torch.load(tmp_path / "checkpoint_last.pt")["model"]
     dtype = DTYPES.get(mode.removeprefix("memory-efficient-"))
-    if dtype is not None:  # a checkpoint holds float32 in any case, of a half model's values
+    if dtype is not None:  # checkpoints hold float32, but with the values of a half model
         assert all(torch.equal(value, value.to(dtype).float()) for value in model.values())
 
 
 @pytest.mark.parametrize("mode", ["fp16", "bf16"])
 @pytest.mark.parametrize("arch", ["skip_lstm", "skip_gru"])
 def test_long_sequences_stay_finite_and_are_counted_in_float32(tmp_path, mode, arch):
-    """With budgets beyond float16's range, and counts beyond what bfloat16 tells apart."""
+    """Budgets exceed float16's range, and counts exceed the integers that bfloat16 can represent."""
     options = ["--sequence-length", 784, "--arch", arch, "--update-bias", 20, "--batch-size", 4, "--train-size", 8]
     options += ["--budget", "l2", "--target-updates", 1, "--cost-per-sample", 1, "--max-update", 2, "--valid-size", 4]
     logs = train(tmp_path, *SMALL, *options, *MODES[mode])
@@ -62,7 +62,7 @@ def test_overflow_lowers_the_loss_scale_and_skips_the_update(tmp_path, mode):
     assert_finite(logs)
     first = logs["train_inner"][0]
     assert first["loss_scale"] < 2**26 and first["num_updates"] == 1
-    assert first["update"] > 1 / 16  # of an epoch's 16 batches some came to nothing
+    assert first["update"] > 1 / 16  # some of the epoch's 16 batches overflowed
     assert torch.load(tmp_path / "checkpoint_last.pt")["last_optimizer_state"]["loss_scale"] < 2**26
 
 
@@ -91,7 +91,7 @@ def test_two_processes(tmp_path):
 
 @pytest.mark.parametrize("mode", ["fp16", "memory-efficient-fp16"])
 def test_resumes(tmp_path, mode):
-    """To rounding: a checkpoint holds the half model, not fairseq's float32 copy of it."""
+    """The results agree up to rounding: a checkpoint holds the half model, not fairseq's float32 copy of it."""
     options = [*SMALL, *MODES[mode], "--train-size", 128, "--log-interval", 10]
     train(tmp_path / "through", *options, "--max-update", 4)
     for updates in (2, 4):

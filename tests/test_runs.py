@@ -59,7 +59,7 @@ def test_another_best_metric_starts_anew(tmp_path, caplog):
     train(tmp_path, *options, "--max-update", 8)
     stats = train(tmp_path, *options, "--max-update", 100, "--best-checkpoint-metric", "mse")
     assert stats["train_inner"][-1]["num_updates"] == 20
-    assert "--best-checkpoint-metric was loss and is mse now: the best score starts anew" in caplog.text
+    assert "--best-checkpoint-metric was loss and is mse now: the best score is forgotten" in caplog.text
     assert state(tmp_path)["extra_state"]["best"] == pytest.approx(stats["valid"][-1]["valid_mse"], rel=1e-5)
 
 
@@ -70,7 +70,7 @@ def test_ema_resumes(tmp_path):
         train(tmp_path / "halves", *options, "--max-update", stop)
     whole, halves = (state(tmp_path / name) for name in ("whole", "halves"))
     for part in ("ema", "ema_fp32_params"):
-        ours, expected = (each["extra_state"][part] for each in (halves, whole))
+        ours, expected = (checkpoint["extra_state"][part] for checkpoint in (halves, whole))
         assert ours.keys() == expected.keys() and all(torch.equal(ours[name], expected[name]) for name in ours)
     difference = whole["extra_state"]["ema"]["head.weight"] - whole["model"]["head.weight"]
     assert 0 < difference.abs().max() < 0.1
@@ -105,7 +105,7 @@ def test_resuming_equals_going_on(tmp_path, stop, options):
     expected = {entry["valid_num_updates"]: entry["valid_loss"] for entry in whole["valid"]}
     assert {**validations, **expected} == validations and set(validations) - set(expected) <= {stop}
     last = [state(tmp_path / name) for name in ("whole", "halves")]
-    assert all(torch.equal(*(each["model"][name] for each in last)) for name in last[0]["model"])
+    assert all(torch.equal(*(checkpoint["model"][name] for checkpoint in last)) for name in last[0]["model"])
     assert last[0]["extra_state"]["train_iterator"] == last[1]["extra_state"]["train_iterator"]
 
 

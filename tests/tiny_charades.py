@@ -1,4 +1,4 @@
-"""A tiny data set in the form in which Charades is handed out: lists of videos, and features of their frames."""
+"""A tiny data set in the form in which Charades is published: lists of videos, and features of their frames."""
 
 import numpy as np
 
@@ -16,13 +16,13 @@ VIDEOS = {
 
 
 def frames(name, count):
-    """A video's, float32 [count, 4096]; six digits, as they are handed out."""
+    """The features of a video's frames, float32 [count, 4096], with six decimals as in the published files."""
     rng = np.random.default_rng(list(name.encode()))
     return np.maximum(rng.normal(size=(count, 4096)), 0).round(6).astype(np.float32)
 
 
 def write_charades(folder, videos=VIDEOS, classes=CLASSES, make_frames=frames):
-    """The folder ``rgb``, ``train.csv``, ``test.csv`` and ``classes.txt``, from what are by default the above."""
+    """Write the folder ``rgb`` and the files ``train.csv``, ``test.csv`` and ``classes.txt``."""
     for split, listed in videos.items():
         lines = [
             f'{name},S1,Kitchen,6,7,Yes,"A, ""b""\nc",x;y,z,{actions},{length}\r\n'

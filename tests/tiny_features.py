@@ -1,14 +1,14 @@
-"""A tiny data set of features: what a sequence is, the mean of its first feature says."""
+"""A tiny data set of features; the mean of a sequence's first feature determines its label."""
 
 import numpy as np
 
 SIZES = {"train": 24, "valid": 7, "test": 5}
 WIDTH = 3
-LABELS = ["down", "up"]  # of sequences 0, 1, 2, ... in turn
+LABELS = ["down", "up"]  # sequences 0, 1, 2, ... have these labels in turn
 
 
 def sequences():
-    """Of each sequence its name, split, label and array, float32 [1 to 9, WIDTH]; splits lie one after the other."""
+    """The name, split, label and array, float32 [1 to 9, WIDTH], of each sequence, one split after the other."""
     rng, found = np.random.default_rng(0), []
     for split, size in SIZES.items():
         for number in range(size):
@@ -19,7 +19,7 @@ def sequences():
 
 
 def write_features(folder, joint=False):
-    """Write a folder as a user makes it, a file for each sequence; or all in one."""
+    """Write a folder as a user makes it: with a file for each sequence, or with one file of all sequences."""
     folder.mkdir(parents=True)
     lines = ["sequence\tsteps\tsplit\tlabel"]
     for name, split, label, array in sequences():

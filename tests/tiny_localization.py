@@ -1,15 +1,15 @@
-"""A tiny data set of labels in time: the first features say which classes are there, in noise."""
+"""A tiny data set of labels in time: the first features, which are noisy, show which classes are present."""
 
 import numpy as np
 
 SIZES = {"train": 24, "valid": 9, "test": 5}
-CLASSES = ["c000", "c001", "c002"]  # the last one is in the split train alone
+CLASSES = ["c000", "c001", "c002"]  # the last one occurs only in the split train
 WIDTH = 4
 FRAME_RATE = 6
 
 
 def videos():
-    """Of each video its name, split, annotations (class, start, end), duration and array, float32 [T, WIDTH]."""
+    """The name, split, annotations (class, start, end), duration and array, float32 [T, WIDTH], of each video."""
     rng, found = np.random.default_rng(0), []
     for split, size in SIZES.items():
         for number in range(size):
@@ -19,7 +19,7 @@ def videos():
             annotations = []
             for label in range(number % 3, 3 if split == "train" else 2):
                 start = round(rng.uniform(0, duration / 2), 2)
-                end = round(start + rng.uniform(-0.2, duration), 2)  # perhaps before it starts, or after the video's
+                end = round(start + rng.uniform(-0.2, duration), 2)  # perhaps before start, or after the video's end
                 annotations.append((CLASSES[label], start, end))
                 array[(start <= times) & (times <= end), label] += 4
             found.append((f"{split}{number}", split, annotations, duration, array))

@@ -1,15 +1,15 @@
-"""A tiny data set of labelled texts as skiprnn-prepare writes one: what the label is, one of its words says."""
+"""A tiny data set of labelled texts in the form that skiprnn-prepare writes; one word of a text shows its label."""
 
 import random
 
 from skiprnn_plugin.prepare.binarize import build_dictionary, write_items
 
 SIZES = {"train": 64, "valid": 36, "test": 21}
-LABELS = ["neg", "pos"]  # of items 0, 1, 2, ... in turn
+LABELS = ["neg", "pos"]  # items 0, 1, 2, ... have these labels in turn
 
 
 def texts(split):
-    """1 to 12 words each; the first three of a split have 1, 6 and 12."""
+    """Texts of 1 to 12 words; the first three of a split have 1, 6 and 12 words."""
     rng = random.Random(split)
     lengths = [1, 6, 12] + [rng.randint(1, 12) for _ in range(SIZES[split] - 3)]
     drawn = [[*rng.choices("abcdefgh", k=length - 1), ("bad", "good")[i % 2]] for i, length in enumerate(lengths)]
@@ -31,7 +31,7 @@ def write_texts(folder):
 
 
 def damaged(content, rng):
-    """A few bytes changed, left out or put in; or the end cut off."""
+    """The content with a bit changed, a few bytes removed or inserted, or its end cut off."""
     content = bytearray(content)
     kind, position = rng.choice(["flip", "delete", "insert", "truncate"]), rng.randrange(len(content))
     if kind == "flip":

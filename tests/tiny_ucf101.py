@@ -1,4 +1,4 @@
-"""A tiny data set in the form in which UCF-101 is handed out: a folder of each class, and lists."""
+"""A tiny data set in the form in which UCF-101 is published: a folder for each class, and lists."""
 
 import signal
 from typing import List, Tuple
@@ -8,7 +8,7 @@ import numpy as np
 from .tiny_videos import write_video
 
 CLASSES = ["Archery", "BabyCrawling", "Punch"]
-# Video, frames, number of the first: by the list that has it
+# For each list: video, number of frames, number of the first frame
 VIDEOS = {
     "train": [
         ("Archery/v_Archery_g08_c01", 5, 0),
@@ -20,7 +20,7 @@ VIDEOS = {
 
 
 def write_ucf101(folder):
-    """The folders ``UCF-101`` and ``lists``, whose lines end as those of the real ones do."""
+    """Write the folders ``UCF-101`` and ``lists``; the lines of the lists end with CR LF as in the published ones."""
     (folder / "lists").mkdir(parents=True)
     for name, videos in VIDEOS.items():
         lines = []
@@ -35,16 +35,16 @@ def write_ucf101(folder):
 
 
 def command(source, dest):
-    """Arguments of ``skiprnn-prepare`` for what :func:`write_ucf101` has written."""
+    """Arguments of ``skiprnn-prepare`` for the folder that :func:`write_ucf101` wrote."""
     return ["video", str(source / "UCF-101"), str(dest), "--splits", str(source / "lists"), "--weights", "w.pth"]
 
 
 class CornerEncoder:
-    """In place of ResNet-50: takes the last pixel of each frame, a colour.
+    """An encoder in place of ResNet-50. The features of a frame are the colour of its last pixel.
 
     Attributes:
         seen: the numbers of all frames that were encoded.
-        stop: after so many a signal comes.
+        stop: the number of encoded frames after which a signal is raised, and the signal.
     """
 
     width = 3

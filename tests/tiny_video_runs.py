@@ -1,4 +1,4 @@
-"""Models of a few updates whose data ``skiprnn-prepare video`` made, and these videos."""
+"""Models trained for a few training updates on data that ``skiprnn-prepare video`` made, and the videos."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,14 @@ from skiprnn_plugin.prepare.frame_encoder import read_encoding
 from .command_line import train
 from .tiny_videos import write_video
 
-VIDEOS = {"short.mp4": 3, "long.MP4": 7}  # and how many frames they have
-LENGTH = 5  # steps that the models read
+VIDEOS = {"short.mp4": 3, "long.MP4": 7}  # names and numbers of frames
+LENGTH = 5  # how many steps the models read
 FRAME_RATE = 10
 
 
 @dataclass
 class VideoRuns:
-    """Save-dirs, by what the models predict, and files: of each of ``VIDEOS`` the video and its features, [T, 2048]."""
+    """Save-dirs of the models, and for each of ``VIDEOS`` the file of the video and that of its features, [T, 2048]."""
 
     classification: Path
     localization: Path

@@ -1,4 +1,4 @@
-"""Tiny videos whose frames tell their number."""
+"""Tiny videos; the colour of a frame shows its number."""
 
 import os
 from fractions import Fraction
@@ -9,7 +9,8 @@ HEIGHT, WIDTH = 48, 64
 
 
 def image(number):
-    """Frame ``number`` of every video here, uint8 [HEIGHT, WIDTH, 3]: of one colour, its upper left quarter white."""
+    """Frame ``number`` of every video, uint8 [HEIGHT, WIDTH, 3]: it has one colour, and its upper left quarter is
+    white."""
     pixels = np.empty((HEIGHT, WIDTH, 3), np.uint8)
     pixels[:] = (5 * number % 256, 255 - 5 * number % 256, 100)
     pixels[: HEIGHT // 2, : WIDTH // 2] = 255
@@ -17,14 +18,15 @@ def image(number):
 
 
 def write_video(path, count, rate=25, *, times=None, clock=None, first=0, container=None, change=None, **options):
-    """Frames ``first`` to ``first + count - 1``, stored without loss.
+    """Write the frames ``first`` to ``first + count - 1`` without loss.
 
     Args:
-        path: of the file; its suffix says which format, unless ``container`` does.
+        path: the file; its suffix sets the format, unless ``container`` is given.
         rate: frames in a second.
-        times, clock: when each frame is shown, and in what part of a second; the default is one frame after the other.
+        times, clock: when each frame is shown, in ticks, and the seconds of a tick; the default is one frame after the
+            other at ``rate``.
         change: a function that changes the list of packets before they are written.
-        options: the encoder's.
+        options: the encoder's options.
     """
     import av
 

@@ -1,7 +1,7 @@
-"""hydra imports this when it starts.
+"""Imports the plugin when hydra starts, as hydra imports all modules in ``hydra_plugins``.
 
-So fairseq-hydra-train has the plugin and its workarounds for fairseq before it decides how many processes to start;
-``common.user_dir`` is imported too late for that.
+So fairseq-hydra-train has the plugin's workarounds for fairseq bugs before it decides how many processes to start. It
+imports ``common.user_dir`` too late for that.
 """
 
 import skiprnn_plugin  # noqa: F401

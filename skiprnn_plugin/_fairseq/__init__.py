@@ -1,1 +1,1 @@
-"""Every workaround for a fault of fairseq: what goes wrong without it, and what would make it unneeded."""
+"""Workarounds for fairseq bugs: for each, what goes wrong without it and when it is no longer needed."""

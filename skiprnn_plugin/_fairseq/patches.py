@@ -1,6 +1,7 @@
-"""Workarounds for fairseq bugs: for each, what goes wrong without it and what would make it unneeded.
+"""Workarounds for fairseq bugs: for each, what goes wrong without it and when it is no longer needed.
 
-All were found in fairseq 0.12.2 and ve-fairseq 0.12.3. Training on GPUs stays as it is, except where it says so.
+The bugs are in fairseq 0.12.2 and ve-fairseq 0.12.3. A workaround does not change training on GPUs unless its docstring
+says so.
 """
 
 import argparse
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def apply() -> None:
-    """Put every workaround in place, once however often it is called. fairseq must have been imported."""
+    """Put every workaround in place; further calls do nothing. fairseq must have been imported."""
     allow_checkpoint_contents()
     import_plugin_once()
     processes.apply()
@@ -30,14 +31,15 @@ def apply() -> None:
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
-    when_imported("fairseq.trainer", mend_trainer)  # not by fairseq itself: it takes long
+    when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
 
 
 def forget_previous_run() -> None:
-    """Runs in one process (hydra's multirun) begin without the best score of the run before.
+    """Let a second run in the same process (hydra's multirun) begin without the best score of the first.
 
-    fairseq keeps it as an attribute of two functions, so that a second run saves no ``checkpoint_best.pt`` and stops
-    early unless it beats the first one. Needed until the trainer holds it.
+    fairseq keeps the best score in attributes of two functions. Without this workaround the second run saves no
+    ``checkpoint_best.pt``, and ``--patience`` ends it early, unless it beats the first. Needed until fairseq keeps the
+    score in the trainer.
     """
     for module, function in (
         ("fairseq.checkpoint_utils", "save_checkpoint"),
@@ -48,11 +50,12 @@ def forget_previous_run() -> None:
 
 
 def allow_checkpoint_contents() -> None:
-    """torch's loading of weights only accepts what fairseq's checkpoints hold besides tensors.
+    """Let torch's weights-only loading accept the classes that fairseq's checkpoints hold besides tensors.
 
-    Without it torch >= 2.6 refuses to resume several processes (which pass on what one of them has loaded) and to load
-    the checkpoints of models configured by argparse, and those that hold a metric logged as a numpy number. None of
-    these classes runs code of the file's. Needed until fairseq lists them itself.
+    Without this workaround torch >= 2.6 refuses to resume a run of several processes (one process loads the checkpoint
+    and sends it to the others), and to load checkpoints of models configured by argparse or with a metric that was
+    logged as a numpy number. None of these classes can run code from the file. Needed until fairseq lists the classes
+    itself.
     """
     from fairseq.distributed.utils import _TensorPlaceholder
 
@@ -70,11 +73,12 @@ def allow_checkpoint_contents() -> None:
 
 
 def import_plugin_once() -> None:
-    """``--user-dir`` may name the plugin, or another copy of it, where it has been imported already: that one runs.
+    """Ignore a ``--user-dir`` that names this plugin or another copy of it, as the imported copy runs already.
 
-    hydra imports it at its start, before it reads ``common.user_dir``, by default a name alone. Without it fairseq asks
-    for "something unique" where that is another copy, or one it finds by a path that is written differently, and fails
-    where there is none. Needed until fairseq compares where paths lead.
+    hydra imports the plugin at its start, before it reads ``common.user_dir``, which by default is only a name. Without
+    this workaround fairseq asks for "something unique" if ``--user-dir`` leads to another copy, or to the same copy by
+    a path that is written differently, and fails if no folder of that name exists. Needed until fairseq compares the
+    folders that paths lead to.
     """
     from fairseq import utils
 
@@ -88,7 +92,7 @@ def import_plugin_once() -> None:
             if folder == ours:
                 return
             if named and os.path.basename(os.path.abspath(named)) == name:
-                logger.info(f"--user-dir {named}: the plugin that has been imported already runs, {ours}")
+                logger.info(f"--user-dir {named}: ignored, as the plugin has been imported already, from {ours}")
                 return
             import_user_module(args)
 
@@ -98,10 +102,10 @@ def import_plugin_once() -> None:
 
 
 def validate_as_the_trainer() -> None:
-    """``fairseq-validate`` takes fewer batches than processes, and ``--fp16``.
+    """Let ``fairseq-validate`` run with fewer batches than processes, and with ``--fp16``.
 
-    Without it a process for which no batch is left fails, and a half model gets float32 inputs, both on GPUs too.
-    Needed until it prepares batches as the trainer does.
+    Without this workaround a process that gets no batch fails, and a model in half precision gets float32 inputs, on
+    GPUs too. Needed until fairseq-validate prepares batches as the trainer does.
     """
     from fairseq import utils
     from fairseq.tasks import FairseqTask
@@ -121,11 +125,12 @@ def validate_as_the_trainer() -> None:
 
 
 def reduce_metrics_with_the_criterion() -> None:
-    """A criterion's ``log_budget`` gets what was logged, after the classmethod ``reduce_metrics`` of its class.
+    """Pass the logging outputs to a criterion's ``log_budget``, after the classmethod ``reduce_metrics`` of its class.
 
-    Without it a criterion never learns what all processes logged, as fairseq tells its class alone: lambda's controller
-    could not adjust lambda. And a process that had no batch to validate has logged nothing, which criterions do not
-    expect. Needed until fairseq calls a method of the criterion, and leaves out empty outputs.
+    fairseq passes the logging outputs of all processes to the criterion's class only. Without this workaround the
+    criterion object would not get them, and its controller could not adjust lambda. Also, a process without a batch to
+    validate logs an empty output, which criterions do not expect; empty outputs are left out. Needed until fairseq
+    calls a method of the criterion object and leaves out empty outputs.
     """
     from fairseq.tasks import FairseqTask
 
@@ -142,9 +147,10 @@ def reduce_metrics_with_the_criterion() -> None:
 
 
 def bfloat16_without_tpu() -> None:
-    """``--bf16`` and ``--memory-efficient-bf16`` on the command line do not mean a TPU where there is none.
+    """Let ``--bf16`` and ``--memory-efficient-bf16`` work on machines without a TPU.
 
-    Without it they fail for want of torch_xla, on GPUs too. Needed until ``parse_args_and_arch`` leaves ``tpu`` alone.
+    Without this workaround these options select a TPU and fail because torch_xla is not installed, on GPUs too. Needed
+    until ``parse_args_and_arch`` does not change ``tpu``.
     """
     from fairseq import options
     from fairseq.distributed import utils
@@ -164,10 +170,11 @@ def bfloat16_without_tpu() -> None:
 
 
 def copy_checkpoints_atomically() -> None:
-    """``checkpoint_last.pt`` and ``checkpoint_best.pt`` are whole at every moment.
+    """Keep ``checkpoint_last.pt`` and ``checkpoint_best.pt`` complete at every moment.
 
-    Without it fairseq copies over the old file, and a run killed meanwhile cannot resume. Needed until it copies to
-    another name and renames, as it does for the file that it copies from.
+    Without this workaround fairseq overwrites the old file in place, and a run that is killed meanwhile can't be
+    resumed. Needed until fairseq copies to a temporary name and renames the copy, as it does for the file that it
+    copies from.
     """
     from fairseq.file_io import PathManager
 
@@ -187,11 +194,12 @@ def copy_checkpoints_atomically() -> None:
 
 
 def clip_large_gradients() -> None:
-    """``--clip-norm`` clips gradients whose squares do not fit float32.
+    """Let ``--clip-norm`` clip gradients whose squares are too large for float32.
 
-    Those of a gate over thousands of steps reach 1e20 now and then; their norm came out as infinite, and training ended
-    with "gradients are Nan/Inf". It still does where nothing is clipped, as Adam would keep their squares, and with
-    ``--bf16``, where fairseq asks for the norm alone. Needed until fairseq computes the norm in float64.
+    The gradients of a gate over thousands of steps sometimes reach 1e20. Without this workaround their norm is
+    infinite, and training ends with "gradients are Nan/Inf". It still ends so if gradients are not clipped, because
+    Adam would keep their squares, and with ``--bf16``, for which fairseq asks only for the norm. Needed until fairseq
+    computes the norm in float64.
     """
     from fairseq import utils
 
@@ -203,8 +211,8 @@ def clip_large_gradients() -> None:
             norm = clip_grad_norm_(params, 0)
             gradients = [p.grad.detach() for p in params if p is not None and p.grad is not None]
             if not torch.isfinite(norm):
-                each = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
-                norm = torch.linalg.vector_norm(torch.stack([n.to(norm.device) for n in each])).to(norm)
+                norms = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
+                norm = torch.linalg.vector_norm(torch.stack([n.to(norm.device) for n in norms])).to(norm)
             if gradients:
                 torch._foreach_mul_(gradients, (float(max_norm) / (norm + 1e-6)).clamp_(max=1))  # as fairseq does
             return norm
@@ -214,13 +222,14 @@ def clip_large_gradients() -> None:
     replace(utils, "clip_grad_norm_", wrap)
 
 
-def mend_trainer() -> None:
-    """``--fp16`` works on CPUs, and a process with a batch too few counts those that it has.
+def fix_trainer() -> None:
+    """Let ``--fp16`` work on CPUs, and count the real batches of a process that has too few.
 
-    Without it fairseq looks for a GPU to keep flat gradients on (hence ``--fp16-no-flatten-grads``, which changes no
-    result) and for the number 0.0 at each overflow. And in a process whose last of ``--update-freq`` batches is a
-    dummy, which its shard was filled up with, the gradients of the real ones count but neither their number nor their
-    logs do, on GPUs too. Needed until the trainer asks for its own device, and drops dummies.
+    Without this workaround fairseq needs a GPU for ``--fp16``: for flat gradients (so ``--fp16-no-flatten-grads`` is
+    set, which does not change results) and, at each overflow, for the number 0.0. Also, if a process has fewer than
+    ``--update-freq`` batches left, fairseq adds a dummy batch. If the dummy comes last, the gradients of the real
+    batches count, but not their sample size and logs, on GPUs too. Needed until the trainer uses its own device and
+    drops dummy batches.
     """
     from fairseq.trainer import Trainer
 
@@ -234,7 +243,7 @@ def mend_trainer() -> None:
 
     def wrap_step(train_step):
         def train_step_on_any_device(self, samples, raise_oom=False):
-            if not self.is_fsdp:  # whose processes must all make the same number of steps
+            if not self.is_fsdp:  # with FSDP all processes must run the same number of batches
                 samples = [sample for sample in samples if sample] or samples
             if not self.cfg.common.fp16 or torch.cuda.is_available():
                 return train_step(self, samples, raise_oom)

@@ -1,4 +1,4 @@
-"""Workarounds for bugs of fairseq's processes: how they start on CPUs, find each other, share data and end."""
+"""Workarounds for fairseq bugs in several processes: how they start on CPUs, connect, exchange data and end."""
 
 import atexit
 import contextlib
@@ -21,8 +21,8 @@ from .registration import replace
 
 logger = logging.getLogger(__name__)
 
-LAST_BATCH_SECONDS = 10.0  # how long the end of a process waits for a thread that reads batches
-LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # set by torchrun and its like
+LAST_BATCH_SECONDS = 10.0  # how long a process that ends waits for a thread that reads batches
+LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # set by torchrun and similar launchers
 
 
 def apply() -> None:
@@ -35,13 +35,15 @@ def apply() -> None:
 
 
 def start_processes_on_cpu() -> None:
-    """Several processes train on CPUs: ``--distributed-world-size`` starts them, and torchrun may.
+    """Let several processes train on CPUs, started by ``--distributed-world-size`` or by torchrun.
 
-    Without it fairseq counts GPUs where it should count processes: it starts none and ends without a word (with
-    ``--distributed-init-method``), fails an assertion, divides by 0 (torchrun), or trains the whole in each process
-    (torchrun without ``--distributed-world-size``). Needed until ``call_main`` heeds ``--cpu``. And on GPUs too the
-    process that waits for those it started passes signals on, where fairseq's would end and leave them behind; and they
-    find the same fairseq.
+    Without this workaround fairseq counts GPUs where it should count processes. It then starts no process and ends
+    without a message (with ``--distributed-init-method``), fails an assertion, divides by 0 (with torchrun), or trains
+    on all data in every process (with torchrun but without ``--distributed-world-size``). Needed until ``call_main``
+    takes ``--cpu`` into account.
+
+    On GPUs too, a process that has started others passes signals on to them, whereas fairseq's process would end and
+    leave them running; and the processes that it starts import the same fairseq.
     """
     from fairseq.distributed import utils
 
@@ -59,7 +61,7 @@ def start_processes_on_cpu() -> None:
                 if not on_cpu:
                     return call_main(cfg, main, **kwargs)
                 size = training.distributed_world_size
-                training.distributed_rank = None  # it is the spawned process's number
+                training.distributed_rank = None  # fairseq then takes the number of the spawned process
                 os.environ.setdefault("OMP_NUM_THREADS", str(max(1, torch.get_num_threads() // size)))
                 start_method = torch.multiprocessing.get_start_method()
                 torch.multiprocessing.spawn(_spawned_main, (start_method, main, cfg, kwargs), nprocs=size)
@@ -71,15 +73,15 @@ def start_processes_on_cpu() -> None:
 
 @contextlib.contextmanager
 def _fairseq_found_first() -> typing.Iterator[None]:
-    """Processes spawned meanwhile import the fairseq that this one did.
+    """A context in which spawned processes import the same fairseq as this process.
 
-    They inherit ``sys.path``, where the folder that ``--user-dir`` lies in has come first since: it may hold a folder
-    ``fairseq`` of its own.
+    Spawned processes inherit ``sys.path``. There fairseq has put the parent folder of ``--user-dir`` first, which may
+    hold another folder named ``fairseq``.
     """
     import fairseq
 
     found = importlib.machinery.PathFinder.find_spec("fairseq")
-    if found is None or found.origin == fairseq.__file__:  # None: it was found without sys.path, and will be again
+    if found is None or found.origin == fairseq.__file__:  # None: fairseq is found without sys.path
         yield
         return
     folder = os.path.dirname(os.path.dirname(fairseq.__file__))
@@ -93,13 +95,13 @@ def _fairseq_found_first() -> typing.Iterator[None]:
 def _spawned_main(rank: int, start_method: str, main, cfg, kwargs) -> None:
     from fairseq.distributed.utils import distributed_main
 
-    # Spawned processes spawn, and data workers, new ones every epoch, would take seconds to import all this again
+    # A spawned process would also spawn its data workers, which are new in every epoch and would take seconds to start
     torch.multiprocessing.set_start_method(start_method, force=True)
     distributed_main(rank, main, cfg, kwargs)
 
 
 def _on_cpu(cfg) -> bool:
-    """As the trainer decides it."""
+    """Whether training runs on CPUs, by the same rule as in fairseq's trainer."""
     return not cfg.common.tpu and (cfg.common.cpu or not torch.cuda.is_available())
 
 
@@ -108,7 +110,7 @@ def _launched() -> bool:
 
 
 def _plan_processes(training, utils) -> None:
-    """Fill in how the processes on CPUs find each other; one process alone needs no ``distributed_init_method``."""
+    """Set the options by which processes on CPUs connect; a single process needs no ``distributed_init_method``."""
     if _launched():
         training.distributed_world_size = int(os.environ["WORLD_SIZE"])
         training.distributed_rank = int(os.environ["RANK"])
@@ -140,7 +142,7 @@ def _plan_processes(training, utils) -> None:
     if training.distributed_init_method is None:
         port = training.distributed_port if training.distributed_port > 0 else _free_port()
         training.distributed_init_method = f"tcp://localhost:{port}"
-    if training.distributed_backend == "nccl":  # fairseq's default, for GPUs alone
+    if training.distributed_backend == "nccl":  # fairseq's default, which works only on GPUs
         training.distributed_backend = "gloo"
     logger.info(f"{training.distributed_world_size} processes on CPU ({training.distributed_backend})")
 
@@ -156,22 +158,23 @@ def _free_port() -> int:
 
 
 def check_processes() -> None:
-    """Raise RuntimeError if torchrun started several processes and each is about to train by itself.
+    """Raise RuntimeError if torchrun started several processes and each is about to train separately.
 
-    ``fairseq-hydra-train`` decides about processes before it imports ``common.user_dir``, and so without
-    ``start_processes_on_cpu``, unless it finds the installed plugin at its start.
+    ``fairseq-hydra-train`` decides how processes start before it imports ``common.user_dir``. So it does this without
+    :func:`start_processes_on_cpu`, unless the plugin is installed and therefore imported at the start.
     """
     if _launched() and not torch.distributed.is_initialized() and not torch.cuda.is_available():
         raise RuntimeError(
-            f"common.user_dir: torchrun started {os.environ['WORLD_SIZE']} processes, and fairseq took each for the "
-            "only one before it imported the plugin; install the plugin, or add its parent folder to PYTHONPATH"
+            f"common.user_dir: torchrun started {os.environ['WORLD_SIZE']} processes, but fairseq imported the plugin "
+            "too late to connect them; install the plugin, or add its parent folder to PYTHONPATH"
         )
 
 
 def wrap_models_on_cpu() -> None:
-    """``--ddp-backend pytorch_ddp``, the default, takes models on CPUs.
+    """Let ``--ddp-backend pytorch_ddp``, the default, take models on CPUs.
 
-    Without it fairseq names a GPU for them, which torch refuses. Needed until it leaves ``device_ids`` out.
+    Without this workaround fairseq names a GPU for such a model, which torch refuses. Needed until fairseq leaves
+    ``device_ids`` out.
     """
     from fairseq.models import distributed_fairseq_model
 
@@ -187,10 +190,10 @@ def wrap_models_on_cpu() -> None:
 
 
 def wrap_trained_models_alone() -> None:
-    """A criterion may have parameters that are not trained, as one does that has a state to be saved.
+    """Let a criterion have only parameters that are not trained, which it needs if its state is to be saved.
 
-    Without it fairseq wraps it for the exchange of gradients, which ``pytorch_ddp`` refuses where there are none, on
-    GPUs too. Needed until it looks whether there are any.
+    Without this workaround fairseq wraps such a criterion in order to exchange gradients, which ``pytorch_ddp`` refuses
+    if there are none, on GPUs too. Needed until fairseq checks whether any parameter is trained.
     """
     from fairseq import models
 
@@ -206,11 +209,11 @@ def wrap_trained_models_alone() -> None:
 
 
 def gather_objects_of_any_size() -> None:
-    """Logging outputs that cannot be summed are gathered from processes on CPUs, and whatever their size.
+    """Gather logging outputs that can't be summed, from processes on CPUs too, and of any size.
 
-    Without it fairseq gathers them in a buffer on a GPU, and fails, on GPUs too, where they take more than 16 KB, as
-    a batch's predictions do (unless ``--all-gather-list-size`` says more). Needed until ``all_gather_list`` asks where
-    it runs and how much there is to gather.
+    Without this workaround fairseq gathers them in a buffer on a GPU. It fails, on GPUs too, if they take more than
+    16 KB, as the predictions of a batch do (unless ``--all-gather-list-size`` allows more). Needed until
+    ``all_gather_list`` works on CPUs and makes its buffer as large as needed.
     """
     from fairseq import utils
     from fairseq.distributed import utils as distributed_utils
@@ -230,18 +233,18 @@ def gather_objects_of_any_size() -> None:
 
 
 def end_reading_at_exit() -> None:
-    """Threads that read batches ahead end before the interpreter does.
+    """End the threads that read batches ahead before the interpreter ends.
 
-    Such a thread may be anywhere in torch's code when its process ends, and where that gives memory back, Python cannot
-    end it: with ``--num-workers 1`` a process was aborted now and then ("terminate called without an active exception",
-    exit status 134) after it had trained and saved everything. Needed until fairseq ends them, or Python 3.14, which
-    lets such threads hang.
+    When a process ends, such a thread may be anywhere in torch's code. If it is freeing memory, Python can't end it.
+    Without this workaround, with ``--num-workers 1``, a process was sometimes aborted ("terminate called without an
+    active exception", exit status 134) after it had trained and saved everything. Needed until fairseq ends these
+    threads, or until Python 3.14, which lets them hang.
     """
     from fairseq.data import iterators
 
     def wrap(_create_consumer):
         reading = weakref.WeakSet()
-        # Torch's own, registered before and so called later, stops workers from being ended.
+        # torch registered its own function earlier, so it runs later; from then on its data workers are not ended.
         atexit.register(_end_reading, reading)
 
         def create_and_remember(self):
@@ -254,7 +257,7 @@ def end_reading_at_exit() -> None:
 
 
 def _end_reading(threads: typing.Iterable[threading.Thread]) -> None:
-    """Let each end with the batch that it is at, and wait for it."""
+    """Let every thread finish its current batch and end, and wait for that."""
     threads = list(threads)
     deadline = time.monotonic() + LAST_BATCH_SECONDS
     for thread in threads:
@@ -262,6 +265,6 @@ def _end_reading(threads: typing.Iterable[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive() and time.monotonic() < deadline:
             try:
-                thread._queue.get(timeout=0.01)  # it may be waiting for room
+                thread._queue.get(timeout=0.01)  # the thread may be waiting for room in its queue
             except queue.Empty:
                 pass

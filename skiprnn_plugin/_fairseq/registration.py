@@ -1,4 +1,4 @@
-"""Run a function once a module has been imported; put another in a function's place."""
+"""Run a function once a module has been imported; replace a function of a module or class."""
 
 import functools
 import importlib.abc
@@ -8,9 +8,9 @@ from typing import Callable
 
 
 def when_imported(name: str, callback: Callable[[], None]) -> None:
-    """Call ``callback`` now if the module ``name`` is loaded, else right after its first successful import.
+    """Call ``callback`` now if the module ``name`` is loaded, otherwise right after its first successful import.
 
-    Nothing is imported on the caller's behalf, and a module that is never imported, or is not installed, is no error.
+    This function imports nothing itself. It is not an error if the module is never imported or is not installed.
     """
     if sys.modules.get(name) is not None:  # None is how Python notes a module that must not be imported
         callback()
@@ -48,7 +48,7 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
 
 
 def replace(owner, name: str, wrap: Callable) -> None:
-    """Set a function of a module or a class to ``wrap(function)``, unless that has been done."""
+    """Replace a function of a module or a class by ``wrap(function)``, unless that has been done already."""
     function = getattr(owner, name)
     if not hasattr(function, "of_skiprnn_plugin"):
         wrapped = functools.wraps(function)(wrap(function))

@@ -1,4 +1,4 @@
-"""Signals to a process that has started others to train."""
+"""Handling of signals in a process that has started others to train."""
 
 import contextlib
 import multiprocessing
@@ -12,10 +12,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def passed_on() -> Iterator[None]:
-    """SIGTERM and SIGINT go on to this process's children, which this process waits for in this context.
+    """A context in which SIGTERM and SIGINT are passed on to the child processes that this process waits for.
 
-    If they fail after that, this process ends as the signal says. Without effect on signals that are ignored
-    (``nohup``) and outside the main thread, where Python takes no handlers.
+    If the context fails after a signal, this process ends as the signal demands. Signals that are ignored (``nohup``)
+    stay ignored. Outside the main thread the context does nothing, because Python allows no signal handlers there.
     """
     received: List[int] = []
     previous = {}
@@ -32,7 +32,7 @@ def passed_on() -> Iterator[None]:
 
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's own
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler not set by Python
                 previous[number] = signal.signal(number, pass_on)
     try:
         yield

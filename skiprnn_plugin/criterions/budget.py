@@ -64,7 +64,7 @@ class Budget(nn.Module):
         if target_updates is not None and not (math.isfinite(target_updates) and target_updates >= 0):
             raise ValueError(f"--target-updates: expected a number of at least 0, got {target_updates}")
         if target_fraction is not None and budget != "per_sample":
-            raise ValueError(f"--target-fraction: goes with --budget per_sample alone, got --budget {budget}")
+            raise ValueError(f"--target-fraction: expected --budget per_sample with it, got --budget {budget}")
         self.kind = budget
         self.target_updates = target_updates
         self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
@@ -164,7 +164,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
         does not know the criterion that it is called for.
         """
-        names = ("nsentences", "budget_loss", "cost", *metrics.UPDATE_SUMS)  # what a subclass logs beside may be no sum
+        names = ("nsentences", "budget_loss", "cost", *metrics.UPDATE_SUMS)  # a subclass may log objects besides sums
         sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
         self.budget.log(metrics.add_up(sums))
 

@@ -27,11 +27,11 @@ PREFIX = "with_budget."  # of the names that this criterion adds to the base cri
 @dataclass
 class WithBudgetConfig(BudgetConfig):
     base_criterion: str = field(
-        default=MISSING, metadata={"help": "the criterion to add the budget to; its own options stand beside this one"}
+        default=MISSING, metadata={"help": "the criterion to add the budget to; its options can be given too"}
     )
     base_options: Any = field(
         default=None,
-        metadata={"help": "its options as YAML, as in '{label_smoothing: 0.1}' (or as flags of their own)"},
+        metadata={"help": "options of the base criterion as YAML, as in '{label_smoothing: 0.1}'; or give its flags"},
     )
 
 
@@ -83,7 +83,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             raise ValueError("--criterion with_budget: expected a model that runs Skip RNN modules, got none that ran")
         sequences = int(logging_output.get("nsentences", sample.get("nsentences", len(calls[0].count))))
         count = sum(per_sequence(call.count, sequences) for call in calls)
-        encoder = getattr(self.task, "encoder_flops", 0)  # some tasks of this plugin have it
+        encoder = getattr(self.task, "encoder_flops", 0)  # fairseq's own tasks do not have it
         flops = sum(
             per_sequence(call.count.detach() * (call.module.flops_per_update + encoder), sequences) for call in calls
         )
@@ -190,7 +190,7 @@ def build_base(cfg, task) -> FairseqCriterion:
         known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
         raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")
     if issubclass(CRITERION_REGISTRY[name], (BudgetCriterion, WithBudgetCriterion)):
-        raise ValueError(f"--base-criterion: expected a criterion without a budget of its own, got {name!r}")
+        raise ValueError(f"--base-criterion: expected a criterion that has no budget yet, got {name!r}")
     options = parse_options(cfg.base_options)
     root = cfg._get_root() if isinstance(cfg, DictConfig) else None
     if name not in CRITERION_DATACLASS_REGISTRY:

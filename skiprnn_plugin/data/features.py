@@ -47,7 +47,7 @@ class FeatureStore:
         width: the number of features of a step, D.
 
     Raises:
-        ValueError: there is no array, or it does not have as many steps as the manifest says.
+        ValueError: an array can't be read, or does not have as many steps as the manifest says.
     """
 
     def __init__(self, folder: Path, items: Sequence[Item]):

@@ -22,11 +22,11 @@ class Item(NamedTuple):
 
     Attributes:
         name: the sequence's name; ``NAME.npy`` is its file if each sequence has a separate file.
-        steps: the number of steps, T; 0 if there is no such column.
+        steps: the number of steps, T; 0 if the column is missing.
         split: train, valid, test or any other.
-        label: the sequence's class; None if there is no such column.
-        annotations: the annotations in the manifest's order, perhaps empty; None if there is no such column.
-        duration: seconds; None if there is no such column.
+        label: the sequence's class; None if the column is missing.
+        annotations: the annotations in the manifest's order, perhaps empty; None if the column is missing.
+        duration: seconds; None if the column is missing.
         line: the line's number in the file, from 1.
         fields: the text of the line, by column.
     """

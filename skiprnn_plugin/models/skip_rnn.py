@@ -1,4 +1,4 @@
-"""The fairseq model ``skip_rnn`` and its architectures: a Skip RNN, or a baseline in the same code, and a head."""
+"""The fairseq model ``skip_rnn`` and its architectures: Skip RNNs with a linear head, and the paper's baselines."""
 
 from dataclasses import dataclass, field, fields
 from typing import List, NamedTuple, Optional
@@ -16,47 +16,49 @@ from ..predictions import CRITERIONS
 
 @dataclass
 class SkipRNNConfig(FairseqDataclass):
-    cell: str = field(
-        default="gru", metadata={"help": "recurrent cell: lstm, gru or rnn (lstm and gru are set by --arch)"}
-    )
+    cell: str = field(default="gru", metadata={"help": "recurrent cell: lstm, gru or rnn (--arch sets lstm or gru)"})
     update_rule: str = field(
         default="learned",
         metadata={
-            "help": "which steps update the state: learned (the gate), random (each is skipped with probability "
-            "--skip-prob) or full (every one) (set by --arch)"
+            "help": "which steps are updated: learned (the gate decides), random (each step is skipped with "
+            "probability --skip-prob) or full (every step); --arch sets it"
         },
     )
     hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
-    num_layers: int = field(default=1, metadata={"help": "layers; one gate serves them all"})
+    num_layers: int = field(default=1, metadata={"help": "number of layers; one gate decides for all of them"})
     dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
     input_dropout: float = field(
-        default=0.0, metadata={"help": "dropout of the input's features, of words those of their embeddings"}
+        default=0.0, metadata={"help": "dropout of the input's features, or of the embeddings of token ids"}
     )
     zoneout: float = field(
-        default=0.0, metadata={"help": "probability that a unit keeps its old value for a step of training"}
+        default=0.0, metadata={"help": "probability that a unit keeps its old value at a step, in training"}
     )
     recurrent_dropout: float = field(
         default=0.0,
-        metadata={"help": "dropout on what a step writes into the state, itself never dropped"},
+        metadata={"help": "dropout of what a step writes into the state; the state itself is not dropped"},
     )
     bidirectional: bool = field(
         default=False,
-        metadata={"help": "read the reversed sequence too, in a second stack with a gate of its own"},
+        metadata={"help": "read the reversed sequence too, in a second stack with a separate gate"},
     )
     binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
     update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
     gate_layers: Optional[List[int]] = field(
-        default=None, metadata={"help": "layers whose states the gate reads, from 0, as in 0,1 (default: the top one)"}
+        default=None,
+        metadata={"help": "layers whose states the gate reads, numbered from 0, as in 0,1 (default: the top layer)"},
     )
     skip_prob: float = field(default=0.5, metadata={"help": "probability of skipping a step (random architectures)"})
     gru_reset: str = field(
         default="after",
-        metadata={"help": "GRU reset gate after (torch, cuDNN) or before (the paper) the recurrent product"},
+        metadata={
+            "help": "where a GRU applies its reset gate: after the recurrent matrix product (torch, cuDNN) or before "
+            "(the paper)"
+        },
     )
-    layer_norm: bool = field(default=False, metadata={"help": "layer norm of each gate"})
+    layer_norm: bool = field(default=False, metadata={"help": "layer norm in each of the cell's gates"})
     init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
     engine: str = field(
-        default="auto", metadata={"help": "what runs the recurrence: auto, native, indexed or reference"}
+        default="auto", metadata={"help": "engine that runs the recurrence: auto, native, indexed or reference"}
     )
 
 
@@ -64,13 +66,13 @@ class SkipRNNOutput(NamedTuple):
     """What the model returns.
 
     Attributes:
-        prediction: [B, output_size]; [B, T, output_size] where the task has one for every step (of padding too, where
-            it means nothing).
-        updates: 1 where a step was used, 0 where it was skipped or is padding, [B, directions, T]: one direction, or of
-            a bidirectional model forward and backward, both in the order of the input.
-        steps: real steps of each sequence, [B]; of a bidirectional model twice as many, as both directions read them.
+        prediction: [B, output_size]; [B, T, output_size] if the task predicts at every step (predictions at padding
+            have no meaning).
+        updates: 1 where a step was updated, 0 where it was skipped or is padding, [B, directions, T]. A bidirectional
+            model has two directions, forward and backward, both in the order of the input.
+        steps: real steps of each sequence, [B]; twice as many for a bidirectional model, as both directions read them.
         flops_per_update: multiply-accumulates of one update, by the paper's count, with those of the task's encoder.
-        increment: the update probability that each gate set last, [B] or [2, B]; None without a learned gate.
+        increment: the last update probability of each gate, [B] or [2, B]; None without a learned gate.
     """
 
     prediction: Tensor
@@ -82,16 +84,16 @@ class SkipRNNOutput(NamedTuple):
 
 @register_model("skip_rnn", dataclass=SkipRNNConfig)
 class SkipRNNModel(BaseFairseqModel):
-    """Last state of a Skip RNN -> dropout -> linear head, with an embedding before it where the input is words.
+    """Embedding (only for token ids) -> Skip RNN -> dropout -> linear head on the last output, or on every output.
 
     Args:
         cfg: the options.
         input_size: features of the input.
         output_size: numbers in a prediction.
-        embedding: what turns words into input, [number of words, input_size]; None where the input is numbers.
-        per_step: whether to predict from the output of every step, not from the last one alone.
-        encoder_flops: multiply-accumulates, beside the recurrence's, that an update takes.
-        predicts: what a prediction holds, as :class:`SequenceTask` has it; None is taken for classes.
+        embedding: the embedding of token ids, [number of words, input_size]; None if the input is features.
+        per_step: whether to predict from the output of every step instead of only the last one.
+        encoder_flops: multiply-accumulates that an update takes besides those of the recurrence.
+        predicts: what a prediction holds, see :class:`SequenceTask`; None counts as classes.
     """
 
     def __init__(
@@ -147,14 +149,14 @@ class SkipRNNModel(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        """For a task that says its ``input_size``, ``output_size`` and what else :class:`SequenceTask` has to say."""
-        what = (task.input_size, task.output_size, task.build_embedding(), task.per_step, task.encoder_flops)
-        return cls(cfg, *what, getattr(task, "predicts", None))
+        """fairseq's constructor, for a task with the attributes of :class:`SequenceTask`."""
+        sizes, embedding = (task.input_size, task.output_size), task.build_embedding()
+        return cls(cfg, *sizes, embedding, task.per_step, task.encoder_flops, getattr(task, "predicts", None))
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", user_dir=None, **kwargs):
         """As :func:`skiprnn_plugin.hub.from_pretrained`; ``data_name_or_path`` other than "." replaces ``--data``."""
-        from ..hub import from_pretrained  # not above: the hub's import of fairseq may be what imports this module
+        from ..hub import from_pretrained  # not at the top, as the hub imports fairseq, which may import this module
 
         if data_name_or_path != ".":
             kwargs["data"] = data_name_or_path
@@ -166,8 +168,8 @@ class SkipRNNModel(BaseFairseqModel):
         Args:
             x: [B, T, input_size]; or token ids, int64 [B, T].
             lengths: real steps of each sequence, [B]; None means T.
-            seeds: a number per sequence that the model's own random decisions come from, int64 [B]; None draws them
-                from torch's generator. Only ``--update-rule random`` and ``--binarize bernoulli`` make any.
+            seeds: the seed of each sequence's random decisions, int64 [B]; None takes torch's generator instead. Only
+                ``--update-rule random`` and ``--binarize bernoulli`` make random decisions.
         """
         batch, steps = x.shape[:2]
         if self.embedding is not None:
@@ -191,11 +193,11 @@ class SkipRNNModel(BaseFairseqModel):
         )
 
     def _draw(self, x: Tensor, seeds: Optional[Tensor]) -> Tensor:
-        """Uniform numbers, [B, T], or [2, B, T] for two directions."""
+        """Draw uniform numbers, [B, T], or [2, B, T] for two directions."""
         batch, steps = x.shape[:2]
         draws = self.num_directions * steps
         numbers = torch.rand(batch, draws, device=x.device) if seeds is None else uniform(seeds, draws)
-        # step by step, so that padding at the end changes no step's numbers
+        # the directions alternate, so that padding at the end does not change the numbers of the steps before it
         return numbers if self.num_directions == 1 else numbers.view(batch, steps, 2).permute(2, 0, 1)
 
     def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Skip RNN as ``torch.nn`` modules. torch only: importing this needs no fairseq."""
+"""Skip RNN as ``torch.nn`` modules. They need only torch, not fairseq."""
 
 from ..ops import SkipState
 from .convert import from_authors, from_torch, to_torch

@@ -1,4 +1,4 @@
-"""Weights from elsewhere: torch's own RNN modules and the authors' TensorFlow program."""
+"""Converts weights from and to torch's RNN modules, and from the authors' TensorFlow program."""
 
 from typing import TYPE_CHECKING, Dict, Iterable, Mapping, Optional, Tuple, Union
 
@@ -8,7 +8,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from .skip_rnn import SkipGRU, SkipLSTM, SkipRNN, SkipRNNBase
 
-if TYPE_CHECKING:  # numpy may not be installed beside torch
+if TYPE_CHECKING:  # torch works without numpy
     import numpy as np
 
 TORCH = {nn.LSTM: SkipLSTM, nn.GRU: SkipGRU, nn.RNN: SkipRNN}
@@ -18,7 +18,7 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
     """A Skip RNN with the weights of an ``nn.LSTM``, ``nn.GRU`` or (tanh) ``nn.RNN``, and an initial state of zeros.
 
     Args:
-        module: one direction, or one layer of two; with biases and without projections.
+        module: a module with biases and without projections; if it is bidirectional, with one layer.
         options: further arguments of the Skip RNN module. The gate's weights are initialised at random; with
             ``gate=False`` the outputs are those of ``module``.
 
@@ -35,9 +35,9 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
         "bidirectional with several layers, which joins the directions between them": module.bidirectional
         and module.num_layers > 1,
     }
-    for what, present in unfit.items():
+    for option, present in unfit.items():
         if present:
-            raise ValueError(f"module: {what} has no counterpart in a Skip RNN")
+            raise ValueError(f"module: {option} has no counterpart in a Skip RNN")
     weights = _weights(module, "module", [name for layer in module._all_weights for name in layer])
     weight = module.weight_ih_l0
     skip = ours(
@@ -74,9 +74,9 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
         "recurrent_dropout": skip.recurrent_dropout > 0,
         "bidirectional with several layers": skip.bidirectional and skip.num_layers > 1,
     }
-    for what, present in unfit.items():
+    for option, present in unfit.items():
         if present:
-            raise ValueError(f"skip: {what} has no counterpart in torch.nn.{theirs.__name__}")
+            raise ValueError(f"skip: {option} has no counterpart in torch.nn.{theirs.__name__}")
     module = theirs(
         skip.input_size,
         skip.hidden_size,
@@ -106,10 +106,11 @@ def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -
     """A Skip LSTM or Skip GRU (``reset_after=False``) with the variables of the authors' program.
 
     Args:
-        arrays: ``W_gates`` and ``b_gates``, for a GRU also ``W_cand`` and ``b_cand``; ``init_h`` and, for an LSTM,
-            ``init_c``, [1, H]; ``w_p`` and ``b_p`` of the gate, or neither. Matrices are [input + H, gates * H], with
-            gates i, g, f, o (forget bias not included) or r, z. In a stack of LSTMs of one size the names of all but
-            the gate begin with ``l1_``, ``l2_``, ... An opened ``.npz`` file can be passed as it is.
+        arrays: the variables by name; an opened ``.npz`` file will do. They are ``W_gates`` and ``b_gates``, for a GRU
+            also ``W_cand`` and ``b_cand``; ``init_h`` and, for an LSTM, ``init_c``, [1, H]; and ``w_p`` and ``b_p`` of
+            the gate, or neither. Matrices are [input + H, gates * H], with the gates i, g, f, o (the forget bias is not
+            included) or r, z. In a stack of LSTMs of equal size all names except the gate's begin with ``l1_``,
+            ``l2_``, ...
         options: further arguments of the module.
 
     Raises:

@@ -11,8 +11,9 @@ from ..ops import Cell, LayerWeights
 
 @torch.no_grad()
 def init_layer_like_authors(cell: Type[Cell], w: LayerWeights) -> None:
-    """As the authors' program: Glorot-uniform weights over each concatenated matrix, [input + H, gates * H], and
-    biases at 0, to which ``cell.start_bias`` is added in ``bias_ih`` or in the layer norm's bias."""
+    """Initialise a layer as the authors' program does: Glorot-uniform weights over each concatenated matrix,
+    [input + H, gates * H], and biases of 0, to which ``cell.start_bias`` is added in ``bias_ih`` or in the layer norm's
+    bias."""
     hidden = w.weight_hh.shape[-1]
     blocks = [gates * hidden for gates in cell.matrices]
     for parts in zip(w.weight_ih.split(blocks), w.weight_hh.split(blocks)):
@@ -29,7 +30,7 @@ def init_layer_like_authors(cell: Type[Cell], w: LayerWeights) -> None:
 
 @torch.no_grad()
 def init_layer_like_torch(cell: Type[Cell], w: LayerWeights) -> None:
-    """As torch's RNN modules: weights and biases uniform between -1 / sqrt(H) and 1 / sqrt(H)."""
+    """Initialise a layer as torch's RNN modules do: weights and biases from U(-1 / sqrt(H), 1 / sqrt(H))."""
     limit = 1 / math.sqrt(w.weight_hh.shape[-1])
     for tensor in (w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh):
         tensor.uniform_(-limit, limit)
@@ -44,14 +45,14 @@ def _init_norm(w: LayerWeights) -> None:
 
 @torch.no_grad()
 def init_gate(weight: Tensor, bias: Tensor, update_bias: float) -> None:
-    """Glorot-uniform weight and a bias that makes nearly every step update at first."""
+    """Initialise the gate: a Glorot-uniform weight, and the bias ``update_bias``."""
     nn.init.xavier_uniform_(weight)
     nn.init.constant_(bias, update_bias)
 
 
 @torch.no_grad()
 def init_states(states: Iterable[Tensor]) -> None:
-    """Learned initial states, drawn from N(0, 1)."""
+    """Draw learned initial states from N(0, 1)."""
     for state in states:
         nn.init.normal_(state)
 

@@ -1,4 +1,4 @@
-"""Random masks for ``skip_scan``, from torch's generator."""
+"""Draws random masks for ``skip_scan`` from torch's generator."""
 
 from typing import Tuple
 
@@ -7,11 +7,11 @@ from torch.nn.functional import dropout
 
 
 def draw_factors(shape: Tuple[int, ...], probability: float, like: Tensor) -> Tensor:
-    """Dropout's factors, 0 with ``probability``, otherwise 1 / (1 - probability), in ``like``'s dtype and on
-    its device."""
+    """Factors for dropout: 0 with ``probability``, otherwise 1 / (1 - probability). They have the dtype and device of
+    ``like``."""
     return dropout(like.new_ones(shape), probability)
 
 
 def draw_ones(shape: Tuple[int, ...], probability: float, like: Tensor) -> Tensor:
-    """1 with ``probability``, otherwise 0, in ``like``'s dtype and on its device."""
+    """Numbers that are 1 with ``probability``, otherwise 0. They have the dtype and device of ``like``."""
     return like.new_full(shape, probability).bernoulli()

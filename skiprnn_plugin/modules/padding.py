@@ -1,4 +1,4 @@
-"""Padding masks and packed sequences, the forms in which users mark padding."""
+"""Converts padding masks and packed sequences, with which users mark padding."""
 
 from typing import Tuple
 
@@ -26,12 +26,12 @@ def find_span(padding_mask: Tensor, batch: int, steps: int) -> Tuple[Tensor, Ten
     real = ~padding_mask
     starts = torch.cat([real[:, :1], real[:, 1:] & padding_mask[:, :-1]], 1)
     if any_of(starts.sum(1) > 1):
-        raise ValueError("padding_mask: expected padding at the ends of a sequence alone, got some in the middle")
+        raise ValueError("padding_mask: expected padding only at the ends of a sequence, got some in the middle")
     return starts.to(torch.uint8).argmax(1), real.sum(1)
 
 
 def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:
-    """``output`` [B, T, .] of sequences of ``lengths`` [B], packed in the order of ``packed``."""
+    """Pack ``output``, [B, T, .], of sequences with ``lengths``, [B], in the order of ``packed``."""
     if packed.sorted_indices is not None:
         output = output[packed.sorted_indices]
         lengths = lengths[packed.sorted_indices.to(lengths.device)]

@@ -1,4 +1,4 @@
-"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNN as modules that are used like those of ``torch.nn``."""
+"""``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNNs as modules that are used like those of ``torch.nn``."""
 
 from typing import Dict, List, Optional, Sequence, Tuple, Union
 
@@ -18,7 +18,7 @@ from .padding import find_span, pack_like
 
 
 class SkipRNNBase(nn.Module):
-    """What the Skip RNN modules share; a subclass sets ``cell``, a key of ``skiprnn_plugin.ops.CELLS``.
+    """The base of the Skip RNN modules; a subclass sets ``cell``, a key of ``skiprnn_plugin.ops.CELLS``.
 
     Args:
         input_size: features of the input, D.
@@ -28,25 +28,25 @@ class SkipRNNBase(nn.Module):
             ``schedule``, ``noise``, ``padding_mask`` and ``updates`` [B, T] either way.
         dropout: probability of dropping a unit between layers in training, one mask per sequence and layer for all
             its steps (variational dropout).
-        bidirectional: two independent stacks, each with its own gate, over the sequence and its reverse (padding
-            stays where it is); their outputs are concatenated. The names of the second stack's parameters end in
+        bidirectional: whether a second, independent stack with a separate gate reads the reversed sequence (padding
+            stays where it is); the outputs are concatenated. The names of the second stack's parameters end in
             ``_reverse``.
         zoneout: probability that a unit of the candidate state, drawn for ``h`` and ``c`` independently, keeps its
             old value for a step in training (Krueger et al. 2017, h~ <- d h + (1 - d) h~, d drawn for each step): the
             layer above and the gate read the result. Evaluation has no zoneout, whereas the paper takes the
             expectation of d there.
         recurrent_dropout: probability of dropping a unit of what a step writes into the state, in training, drawn for
-            each step (Semeniuta et al. 2016): c~ = f c + i d(g), h~ = (1 - z) d(n) + z h. What the state remembers is
-            never dropped; but a plain RNN writes its whole state at every update: h~ = d(tanh(.)).
+            each step (Semeniuta et al. 2016): c~ = f c + i d(g), h~ = (1 - z) d(n) + z h. The old state is not dropped.
+            A plain RNN, however, writes its whole state at every update: h~ = d(tanh(.)).
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
         threshold: the threshold of ``round``. On a trained model, set it higher to skip more or lower to skip less.
-        update_bias: initial bias of the gate; 1 starts training with nearly every sample used.
+        update_bias: initial bias of the gate; with 1, nearly every step is updated at the start of training.
         gate_layers: layers whose state the gate reads; None for the top layer.
         layer_norm: layer norm of each gate before its nonlinearity.
         init: ``authors`` or ``torch``, whose initial weights to use.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`. Layer norm, and in training zoneout and recurrent dropout,
-            need ``reference`` (or ``auto``).
+            need ``reference`` or ``auto``.
 
     Raises:
         ValueError: an argument of the wrong type or value; the message names it.
@@ -155,8 +155,8 @@ class SkipRNNBase(nn.Module):
         return None if weight is None else Gate(weight, bias, self.gate_layers)
 
     def _get(self, name: str) -> Optional[Tensor]:
-        """The parameter of that name, or the value that a parametrization computes for it. For a parameter this takes a
-        third of getattr's time."""
+        """The parameter of that name, or the value that a parametrization computes for it. For a parameter this is
+        three times as fast as getattr."""
         try:
             return self._parameters[name]
         except KeyError:
@@ -222,7 +222,7 @@ class SkipRNNBase(nn.Module):
         packed = x if isinstance(x, PackedSequence) else None
         if packed is not None:
             if lengths is not None or padding_mask is not None:
-                raise ValueError("x: packed sequences have lengths of their own; give no lengths or padding_mask")
+                raise ValueError("x: packed sequences contain their lengths; give no lengths or padding_mask")
             x, lengths = pad_packed_sequence(packed, batch_first=True)
         else:
             x = self._batch_first(x)

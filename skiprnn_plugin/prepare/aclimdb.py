@@ -108,7 +108,7 @@ def _in_archive(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
         if path.is_absolute() or ".." in path.parts:
             raise ValueError(f"{source}: {member.name!r}: the path leads out of the archive")
         if not (member.isreg() or member.isdir()):
-            raise ValueError(f"{source}: {member.name!r}: expected files and folders alone, no links or devices")
+            raise ValueError(f"{source}: {member.name!r}: expected only files and folders, no links or devices")
         top, split, label = path.parts[:3] if len(path.parts) > 3 else ("", "", "")
         if top == TOP and split in SPLITS and label in LABELS and not any(map(is_hidden, path.parts)):
             yield "/".join(path.parts[1:]), content

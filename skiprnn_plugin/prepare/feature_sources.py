@@ -1,4 +1,4 @@
-"""What ``skiprnn-prepare features`` reads besides Charades: a folder of the user's arrays, and arrays of subjects."""
+"""Reads what ``skiprnn-prepare features`` takes besides Charades: a folder of arrays, or a file of several subjects."""
 
 import shutil
 import tempfile

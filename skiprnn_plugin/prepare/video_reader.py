@@ -1,4 +1,4 @@
-"""Videos of a user's own as a model's input: features of their frames, made as the model's training data were."""
+"""Turns a user's videos into a model's input: features of their frames, made like the model's training data."""
 
 import itertools
 from pathlib import Path
@@ -14,10 +14,10 @@ class VideoReader(NamedTuple):
     """Reads videos for a model.
 
     Attributes:
-        encoder: makes features of frames, a :class:`skiprnn_plugin.prepare.frame_encoder.FrameEncoder`.
+        encoder: computes the features, a :class:`skiprnn_plugin.prepare.frame_encoder.FrameEncoder`.
         frame_rate: frames in a second.
-        dtype: of the features that the model was trained on.
-        most: how many frames the model reads of a video's beginning; None if it reads its end, or all.
+        dtype: the type of the features that the model was trained on.
+        most: how many frames the model reads, if it reads a video's first ones; None if it reads the last ones, or all.
     """
 
     encoder: Any
@@ -26,7 +26,7 @@ class VideoReader(NamedTuple):
     most: Optional[int]
 
     def frames(self, path: str) -> Iterator[np.ndarray]:
-        """RGB, uint8 [H, W, 3], one after the other; :class:`UserError` if the video can't be read."""
+        """Yield the frames, uint8 RGB [H, W, 3]. Raises :class:`UserError` if the video can't be read."""
         from .video import read_frames
 
         try:
@@ -35,7 +35,7 @@ class VideoReader(NamedTuple):
             raise UserError(str(error)) from error
 
     def encode(self, path: str) -> np.ndarray:
-        """The features of its frames, [T, D], rounded as the model's data are. Shows a bar if it takes long."""
+        """The features of a video's frames, [T, D], in the model's ``dtype``. Shows a progress bar if it takes long."""
         from ..data.features import as_finite
 
         features = self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
@@ -46,15 +46,15 @@ class VideoReader(NamedTuple):
 
 
 def open_reader(folder: Path, width: int, weights: Path, most: Optional[int]) -> VideoReader:
-    """The reader of videos for a model that was trained on what ``skiprnn-prepare video`` wrote to ``folder``.
+    """The reader of videos for a model that was trained on a folder made by ``skiprnn-prepare video``.
 
     Args:
-        folder: it needs no more than its record of how the videos were encoded.
-        width: features that the model reads at each step.
-        weights: the encoder's, which must be those that the folder was made with.
+        folder: that folder; only its ``prepare.json`` is read.
+        width: the number of features that the model reads at each step.
+        weights: the file of the encoder's weights, which must be those that the folder was made with.
         most: see :class:`VideoReader`.
 
-    Raises :class:`UserError` if the folder's encoder can't be made.
+    Raises :class:`UserError` if ``prepare.json`` or the weights can't be read or do not fit the model.
     """
     from .frame_encoder import FrameEncoder, read_encoding
 

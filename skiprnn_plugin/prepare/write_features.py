@@ -97,7 +97,7 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
 
 
 def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
-    """The outcomes of the sequences that an interrupted run has finished, none if there is no such run.
+    """The outcomes of the sequences that an interrupted run has finished; empty without an interrupted run.
 
     Afterwards the files hold these sequences and nothing after them.
     """

@@ -1,6 +1,6 @@
 """fairseq tasks, one file each; importing them registers them."""
 
-import fairseq  # noqa: F401  (registers the plugin, before a module of this package is half imported)
+import fairseq  # noqa: F401  (it registers the plugin; that must be finished before the modules below are imported)
 
 from . import (  # noqa: F401
     adding,

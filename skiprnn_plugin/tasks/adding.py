@@ -26,7 +26,7 @@ def solved_mse(low: float, high: float) -> float:
 
 @register_task("adding", dataclass=AddingConfig)
 class AddingTask(SyntheticTask):
-    """Logs ``solved``: 1 once the MSE is at least 100 times below the targets' variance."""
+    """Logs ``solved``: 1 if the MSE is at most 1/100 of the targets' variance, otherwise 0."""
 
     input_size = 2
     output_size = 1

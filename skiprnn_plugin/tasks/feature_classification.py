@@ -1,4 +1,4 @@
-"""Label sequences of features: videos by their frames' (UCF-101), what sensors record, or any other."""
+"""Label sequences of features: of a video's frames (UCF-101), of a sensor's readings, or any other."""
 
 from dataclasses import dataclass
 from typing import Sequence, Tuple
@@ -16,7 +16,7 @@ class FeatureClassificationConfig(FeatureTaskConfig):
 
 @register_task("feature_classification", dataclass=FeatureClassificationConfig)
 class FeatureClassificationTask(FeatureTask):
-    """The manifest's column ``label`` says what a sequence is."""
+    """Predicts the class of a sequence, which the manifest's column ``label`` holds."""
 
     predicts = "classes"
     columns = ("label",)

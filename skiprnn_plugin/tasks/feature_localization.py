@@ -18,20 +18,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class FeatureLocalizationConfig(FeatureTaskConfig):
-    frame_rate: float = field(default=6.0, metadata={"help": "steps in a second; as skiprnn-prepare video was told"})
+    frame_rate: float = field(
+        default=6.0, metadata={"help": "steps in a second: the --frame-rate that skiprnn-prepare video was given"}
+    )
     eval_points: int = field(
         default=100,
         metadata={
-            "help": "points of each held-out sequence, equally spaced, that the mean average precision is over (100 in "
-            "the paper; 25 is official)"
+            "help": "equally spaced points of each held-out sequence at which the mean average precision is computed "
+            "(100 in the paper; 25 in Charades' official program)"
         },
     )
 
 
 @register_task("feature_localization", dataclass=FeatureLocalizationConfig)
 class FeatureLocalizationTask(FeatureTask):
-    """The manifest's columns ``annotations`` and ``duration`` say what happens in a sequence, in seconds, and how long
-    it is. The model predicts at every step."""
+    """Predicts any number of labels at every step.
+
+    The manifest's column ``annotations`` says what happens in a sequence and when, in seconds; its column ``duration``
+    says how long the sequence is.
+    """
 
     predicts = "labels"
     per_step = True
@@ -66,7 +71,7 @@ class FeatureLocalizationTask(FeatureTask):
         rate = sum(item.steps for item in items) / sum(item.duration for item in items)
         if not 0.5 < rate / self.cfg.frame_rate < 2:
             raise ValueError(
-                f"--frame-rate: expected about {rate:.3g}, as many steps as {MANIFEST} has in a second, "
+                f"--frame-rate: expected about {rate:.3g}, by the steps and durations in {MANIFEST}, "
                 f"got {self.cfg.frame_rate:g}"
             )
         dataset = LocalizationDataset(
@@ -82,6 +87,6 @@ class FeatureLocalizationTask(FeatureTask):
         if fixed and not dataset.has_positives():
             logger.warning(
                 f"{self.folder / MANIFEST}: no annotation of split {items[0].split!r} covers any of the "
-                "--eval-points: its mAP is not a number, and can't tell which checkpoint is best"
+                "--eval-points: its mAP is nan, which can't tell which checkpoint is best"
             )
         return dataset

@@ -1,4 +1,4 @@
-"""What the tasks on stored features share."""
+"""The common part of the tasks on stored features."""
 
 import math
 import zlib
@@ -23,40 +23,40 @@ class FeatureTaskConfig(SequenceTaskConfig):
     data_dir: str = field(
         default="",
         metadata={
-            "help": "folder that skiprnn-prepare features or video made; or one with manifest.tsv and a file NAME.npy, "
-            "[steps, features], for each sequence"
+            "help": "folder made by skiprnn-prepare features or video; or a folder with manifest.tsv and a file "
+            "NAME.npy, [steps, features], for each sequence"
         },
     )
     sequence_length: Optional[int] = field(
         default=None,
-        metadata={"help": "steps of a sequence; longer ones are cropped (default: they stay as they are)"},
+        metadata={"help": "steps of a sequence; longer sequences are cropped (default: sequences keep their lengths)"},
     )
     crop: str = field(default="head", metadata={"help": "which end of a longer sequence is kept: head or tail"})
     padding: str = field(
         default="data",
         metadata={
-            "help": "data: every sequence has --sequence-length steps, and the empty ones behind a shorter one are "
-            "steps like any other; masked: shorter sequences stay short"
+            "help": "data: every sequence has --sequence-length steps, and the model reads the zeros at the end of a "
+            "shorter sequence like other steps; masked: shorter sequences stay short"
         },
     )
     normalize: bool = field(
         default=False,
-        metadata={"help": "bring each feature to mean 0 and standard deviation 1, by those of the split train"},
+        metadata={"help": "normalise each feature by its mean and standard deviation over the split train"},
     )
     encoder_flops: float = field(
         default=0.0,
         metadata={
-            "help": "multiply-accumulates that a step's features take to make, which a skipped step saves; added to an "
-            "update's in what is logged as flops (3.8e9 for ResNet-50, 1.53e10 for VGG-16)"
+            "help": "multiply-accumulates that it takes to compute the features of a step, which a skipped step saves; "
+            "added to those of an update in the logged flops (3.8e9 for ResNet-50, 1.53e10 for VGG-16)"
         },
     )
 
 
 class FeatureTask(SequenceTask):
-    """A subclass names the ``columns`` of the manifest that it needs, and makes the datasets.
+    """A task on a folder of features. A subclass names the manifest's ``columns`` that it needs, and makes datasets.
 
-    Of ``--data-dir`` a trained model needs only ``classes.txt`` and ``statistics.npz``, if both exist; and
-    ``prepare.json`` to read videos.
+    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, if both exist, and
+    ``prepare.json`` if it is to read videos.
 
     Attributes:
         class_names: the lines of ``classes.txt``, or the sorted labels of the split train.
@@ -104,11 +104,11 @@ class FeatureTask(SequenceTask):
         return FeatureStore(self.folder, self.items)
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> FeatureDataset:
-        """The dataset of these of the store's items; for ``key`` and ``fixed`` see :class:`FeatureDataset`."""
+        """A dataset of the store's items at ``positions``; for ``key`` and ``fixed`` see :class:`FeatureDataset`."""
         raise NotImplementedError
 
     def load_dataset(self, split, combine=False, **kwargs):
-        """Raises ValueError if there is no such split, or if it is not as it should be; arrays are not read."""
+        """Load a split; its arrays are read later. Raises ValueError if the split does not exist or is wrong."""
         positions = [position for position, item in enumerate(self.items) if item.split == split]
         if not positions:
             splits = ", ".join(sorted({item.split for item in self.items}))
@@ -124,7 +124,7 @@ class FeatureTask(SequenceTask):
         self.datasets[split] = self.make_dataset(positions, key, fixed=not self.trains_on(split))
 
     def encode(self, raw) -> np.ndarray:
-        """An array [T, input_size] as the model reads it: cropped, normalised and padded as in training, float32."""
+        """Crop, normalise and pad an array [T, input_size] as in training; the result is float32."""
         array = np.asarray(raw)
         if array.ndim != 2 or array.shape[1] != self.input_size or array.dtype.kind not in "iuf":
             raise ValueError(f"expected numbers [T, {self.input_size}], got {array.dtype} {array.shape}")
@@ -134,11 +134,11 @@ class FeatureTask(SequenceTask):
         return self.frames.fit.kept(len(raw))
 
     def state_dict(self):
-        """fairseq keeps it in checkpoints."""
+        """The task's state, which fairseq saves in checkpoints."""
         return {**super().state_dict(), "features": self._fingerprint()}
 
     def load_state_dict(self, state_dict):
-        """Raises ValueError for a model that was trained with other classes, or otherwise normalised."""
+        """Raises ValueError for a model that was trained with other classes or normalised by other statistics."""
         if state_dict.get("features", self._fingerprint()) != self._fingerprint():
             raise ValueError(
                 "--data-dir: expected the classes, and with --normalize the statistics, that the model was trained "

@@ -16,20 +16,20 @@ SOLVED_ACCURACY = 0.99
 
 @dataclass
 class FrequencyDiscriminationConfig(SyntheticTaskConfig):
-    sampling_period: float = field(default=1.0, metadata={"help": "ms from one step to the next"})
+    sampling_period: float = field(default=1.0, metadata={"help": "time from one step to the next, in ms"})
     sequence_duration: float = field(
         default=100.0,
-        metadata={"help": "ms; divided by --sampling-period and rounded, the number of steps of a sequence"},
+        metadata={"help": "duration of a sequence, in ms; it has duration / --sampling-period steps, rounded"},
     )
     min_period: float = field(
-        default=1.0, metadata={"help": "shortest period of a wave, ms (the authors' program has 0, the paper 1)"}
+        default=1.0, metadata={"help": "shortest period of a wave, in ms (0 in the authors' program, 1 in the paper)"}
     )
-    max_period: float = field(default=100.0, metadata={"help": "longest period of a wave, ms"})
+    max_period: float = field(default=100.0, metadata={"help": "longest period of a wave, in ms"})
 
 
 @register_task("frequency_discrimination", dataclass=FrequencyDiscriminationConfig)
 class FrequencyDiscriminationTask(SyntheticTask):
-    """Two classes of equal size. Logs ``solved``: 1 once the accuracy is above 0.99."""
+    """Two classes of equal size. Logs ``solved``: 1 if the accuracy is above 0.99, otherwise 0."""
 
     input_size = 1
     output_size = 2
@@ -79,7 +79,7 @@ class FrequencyDiscriminationTask(SyntheticTask):
 
     def reduce_metrics(self, logging_outputs, criterion):
         super().reduce_metrics(logging_outputs, criterion)
-        if isinstance(criterion, BudgetCriterion):  # another's accuracy may be in per cent
+        if isinstance(criterion, BudgetCriterion):  # other criterions may log the accuracy in per cent
             metrics.log_derived(
                 "solved", lambda meters: float("accuracy" in meters and meters["accuracy"].avg > SOLVED_ACCURACY)
             )

@@ -23,7 +23,7 @@ from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)
 
-INITIAL_RANGE = 0.25  # the paper's, for words without a vector
+INITIAL_RANGE = 0.25  # as in the paper, for words without a vector in --embedding-path
 
 
 @dataclass
@@ -31,24 +31,24 @@ class ImdbSentimentConfig(SequenceTaskConfig):
     data_dir: str = field(
         default="",
         metadata={
-            "help": "folder that skiprnn-prepare imdb made; or any that fairseq-preprocess filled, with texts in its "
-            "folder input0 and their labels in label"
+            "help": "folder made by skiprnn-prepare imdb; or by fairseq-preprocess, with the texts in its folder "
+            "input0 and their labels in label"
         },
     )
     sequence_length: int = field(default=200, metadata={"help": "steps of a sequence; longer texts are cropped"})
     crop: str = field(default="tail", metadata={"help": "which end of a longer text is kept: head or tail"})
-    pad_side: str = field(default="left", metadata={"help": "where a shorter text gets pad words: left or right"})
+    pad_side: str = field(default="left", metadata={"help": "side on which shorter texts are padded: left or right"})
     padding: str = field(
         default="data",
         metadata={
-            "help": "data: every sequence has --sequence-length steps, and pad words are steps like any other (the "
-            "paper); masked: shorter texts stay short, without pad words"
+            "help": "data: every sequence has --sequence-length steps, and the model reads padding like other words "
+            "(as in the paper); masked: shorter texts stay short, without padding"
         },
     )
     embedding_path: Optional[str] = field(
-        default=None, metadata={"help": "word2vec file, binary or text, with the words' initial vectors"}
+        default=None, metadata={"help": "word2vec file, binary or text, with initial vectors of the words"}
     )
-    embedding_dim: int = field(default=300, metadata={"help": "numbers that a word's vector has"})
+    embedding_dim: int = field(default=300, metadata={"help": "size of a word's vector"})
 
 
 @register_task("imdb_sentiment", dataclass=ImdbSentimentConfig)
@@ -91,7 +91,7 @@ class ImdbSentimentTask(SequenceTask):
         self.datasets[split] = TextDataset(texts, labels, self.fit, key, fixed=not self.trains_on(split))
 
     def build_embedding(self) -> nn.Embedding:
-        """Vectors of ``--embedding-path``, for other words U(-0.25, 0.25), for the pad word 0. All are trained."""
+        """The vectors in ``--embedding-path``, U(-0.25, 0.25) for other words, and 0 for padding. All are trained."""
         words = self.source_dictionary
         embedding = nn.Embedding(len(words), self.input_size)
         nn.init.uniform_(embedding.weight, -INITIAL_RANGE, INITIAL_RANGE)
@@ -104,11 +104,11 @@ class ImdbSentimentTask(SequenceTask):
         return embedding
 
     def state_dict(self):
-        """fairseq keeps it in checkpoints."""
+        """The task's state, which fairseq saves in checkpoints."""
         return {**super().state_dict(), "dictionaries": self._fingerprint()}
 
     def load_state_dict(self, state_dict):
-        """Raises ValueError for a model that was trained with other dictionaries: its words would be others."""
+        """Raises ValueError for a model that was trained with other dictionaries: its token ids mean other words."""
         if state_dict.get("dictionaries", self._fingerprint()) != self._fingerprint():
             raise ValueError(
                 "--data-dir: expected the dict.txt of texts and labels that the model was trained with, "
@@ -121,7 +121,7 @@ class ImdbSentimentTask(SequenceTask):
         return zlib.crc32("\n".join(symbols).encode())
 
     def encode(self, raw: str) -> np.ndarray:
-        """The words of a text, made as those of the data set were, as the token ids that the model reads, int64 [T]."""
+        """The token ids that the model reads of a text, int64 [T]; the text is split like those of the data set."""
         if not isinstance(raw, str):
             raise ValueError(f"expected a text (str), got {type(raw).__name__}")
         return self.fit_token_ids(encode_text(raw, self.tokenize, self.source_dictionary))
@@ -131,5 +131,5 @@ class ImdbSentimentTask(SequenceTask):
 
     @cached_property
     def tokenize(self) -> Tokenizer:
-        """As ``skiprnn-prepare`` did it; of a folder that fairseq-preprocess filled, what stands between spaces."""
+        """Splits a text as ``skiprnn-prepare`` did; at spaces if the folder was made by fairseq-preprocess."""
         return load_tokenizer(self.folder) if (self.folder / RECORD).exists() else str.split

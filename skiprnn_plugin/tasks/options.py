@@ -1,4 +1,4 @@
-"""Checks of fairseq's own options, which it takes as they come: a wrong one fails later, elsewhere, or silently."""
+"""Checks of fairseq's own options. fairseq does not check them: a wrong value fails later or has no visible effect."""
 
 import ast
 import math
@@ -9,7 +9,7 @@ from omegaconf import DictConfig, ListConfig
 
 SECTIONS = ("common", "dataset", "optimization", "checkpoint", "optimizer", "lr_scheduler", "ema")
 
-# Smallest value of each; None is fine too, where fairseq has it as a default
+# The smallest value of each option; None is allowed too, as some options have it as their default
 LEAST = {
     "common": {"log_interval": 1},
     "dataset": {
@@ -22,9 +22,9 @@ LEAST = {
 
 
 def check_training_options(cfg: DictConfig) -> None:
-    """Raise ValueError, with the option's name on the command line, for the first that can't be meant.
+    """Raise ValueError for the first option whose value makes no sense, by its name on the command line.
 
-    ``cfg`` is the whole configuration of a run; options that it lacks are not checked.
+    ``cfg`` is the whole configuration of a run. Options that it lacks are not checked.
     """
     for section in SECTIONS:
         for name, values in _options(cfg.get(section)):
@@ -42,7 +42,7 @@ def check_training_options(cfg: DictConfig) -> None:
 
 
 def _options(section) -> Iterator[Tuple[str, Tuple[Any, ...]]]:
-    """Each option of a section and its values, of which a list has several."""
+    """The options of a section, each with its values: one, or several if the option is a list."""
     for name, value in (section or {}).items():
         yield name, tuple(value) if isinstance(value, ListConfig) else (value,)
 
@@ -52,7 +52,7 @@ def _flag(name: str) -> str:
 
 
 def _check_betas(betas) -> None:
-    """fairseq evaluates them as Python."""
+    """Raise ValueError if ``--adam-betas``, which fairseq evaluates as Python, is not a pair of numbers in [0, 1)."""
     try:
         values = ast.literal_eval(betas) if isinstance(betas, str) else betas
         wrong = values is not None and not (len(values) == 2 and all(0 <= value < 1 for value in values))
@@ -68,7 +68,7 @@ def _check_splits(dataset) -> None:
         raise ValueError("--train-subset: expected a split, got ''")
     if valid is not None and not dataset.get("disable_validation"):
         splits = valid.split(",")
-        if "" in splits or train in splits:  # they would share an iterator
+        if "" in splits or train in splits:  # training and validation would share an iterator
             raise ValueError(f"--valid-subset: expected held-out splits, as valid or valid,test, got {valid!r}")
 
 

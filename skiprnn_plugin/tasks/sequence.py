@@ -1,4 +1,4 @@
-"""What the tasks share: a prediction from a Skip RNN for each sequence, or for each of its steps."""
+"""The common part of the tasks: a Skip RNN makes a prediction for each sequence, or for each of its steps."""
 
 import logging
 import math
@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II
 from torch import nn
 
-from .. import checkpoints, metrics  # whole, as each may be importing fairseq and so this module
+from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import as_option_errors
@@ -31,8 +31,8 @@ class SequenceTaskConfig(FairseqDataclass):
     stop_update_fraction: float = field(
         default=0.0,
         metadata={
-            "help": "end training at the first validation that finds the task solved with at most this fraction of "
-            "the samples used (1: as soon as it is solved; 0: never)"
+            "help": "end training at the first validation in which the task is solved and at most this fraction of "
+            "the steps is used (1: as soon as the task is solved; 0: never)"
         },
     )
     seed: int = II("common.seed")
@@ -41,15 +41,24 @@ class SequenceTaskConfig(FairseqDataclass):
 class SequenceTask(Presented, StopsInOrder, FairseqTask):
     """A task whose model reads a sequence and makes one prediction, or one at each step.
 
-    A subclass sets what a model needs to be built: ``input_size``, features of the input, and ``output_size``, numbers
-    in a prediction; ``per_step`` if there is one at each step; ``encoder_flops``, if something had to encode each step
-    that is read, for what is logged as ``flops``. It loads datasets whose batches hold ``target`` and, in
-    ``net_input``, ``x`` [B, T, input_size]; ``lengths`` [B] if sequences differ in length; and ``seeds`` [B] if random
-    skipping is to repeat. For ``skiprnn_plugin.hub`` it sets ``predicts`` too: ``"classes"`` (a prediction holds one
-    logit for each), ``"labels"`` (likewise, where any number of them may apply at once) or ``"numbers"``; perhaps
-    ``class_names``; ``frame_rate``, steps in a second, if they are steps in time; and :meth:`encode`. Where ``x`` holds
-    words, int64 [B, T], it overrides :meth:`build_embedding`.
-    What else it may tell the tools, for their pictures and inputs, is in :class:`Presented`.
+    A subclass loads datasets. Their batches hold ``target`` and ``net_input`` with
+
+    - ``x``, [B, T, input_size], or token ids, int64 [B, T] (then the subclass overrides :meth:`build_embedding`);
+    - ``lengths``, [B], if sequences differ in length;
+    - ``seeds``, [B], if random skipping is to be repeatable.
+
+    A subclass also sets the attributes below, overrides :meth:`encode` if users have other sequences than arrays
+    [T, input_size], and may override what :class:`Presented` says to ``skiprnn-plot`` and ``skiprnn-predict``.
+
+    Attributes:
+        input_size: features of the input.
+        output_size: numbers in a prediction.
+        per_step: whether there is a prediction at each step.
+        encoder_flops: multiply-accumulates that it takes to encode a step that is read, for the logged ``flops``.
+        predicts: ``"classes"`` (a prediction holds a logit for each class), ``"labels"`` (a logit for each label, and
+            any number of labels may apply at once) or ``"numbers"``. ``skiprnn_plugin.hub`` needs it.
+        class_names: the names of the classes or labels, if they have names.
+        frame_rate: steps in a second, if steps are equally spaced in time.
     """
 
     input_size: int
@@ -59,12 +68,12 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     predicts: Optional[str] = None
     class_names: Optional[Sequence[str]] = None
     frame_rate: Optional[float] = None
-    source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
+    source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
-        if not self.from_checkpoint:  # a new run, not a model loaded beside it
+        if not self.from_checkpoint:  # for a training run, but not for a trained model that is loaded
             forget_previous_run()
             check_processes()
             check_training_options(cfg._get_root())
@@ -72,45 +81,47 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 
     def build_embedding(self) -> Optional[nn.Embedding]:
-        """What turns words into a model's input, [number of words, input_size]; None where the input is numbers."""
+        """The embedding of the token ids, [number of words, input_size]; None if the input is features."""
         return None
 
     @property
     def data_moved(self) -> str:
-        """What the message on a ``--data-dir`` that is not there says besides, if it is a trained model's."""
-        where = "; where it is now: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR)"
-        return where if self.from_checkpoint else ""
+        """The end of the message that a ``--data-dir`` does not exist; for a trained model it says how to change it."""
+        hint = "; if it was moved: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR)"
+        return hint if self.from_checkpoint else ""
 
     def trains_on(self, split: str) -> bool:
-        """Whether a split is ``--train-subset``, whose draws differ from epoch to epoch; others are held out."""
+        """Whether a split is ``--train-subset``, which is drawn or shuffled again in every epoch. Others are fixed."""
         dataset = self.cfg._get_root().get("dataset") or {}
         return split == dataset.get("train_subset", "train")
 
     @property
     def takes_arrays(self) -> bool:
-        """Whether a sequence as a user has it is an array [T, input_size], with nothing for :meth:`encode` to do."""
+        """Whether users' sequences are arrays [T, input_size], which :meth:`encode` returns unchanged."""
         return type(self).encode is SequenceTask.encode
 
     def encode(self, raw):
-        """A sequence as a user has it, for a model to read: an array [T, input_size], or token ids, int64 [T].
+        """Turn a user's sequence into what the model reads: an array [T, input_size], or token ids, int64 [T].
 
-        Raises ValueError if it is not such a sequence.
+        Raises ValueError if ``raw`` is not a sequence of this task.
         """
         return raw
 
     def get_batch_iterator(self, *args, **kwargs):
-        """As in fairseq, with three differences.
+        """fairseq's method, with three differences.
 
-        Every sequence is in a batch: fairseq's default ``--required-batch-size-multiple`` of 8 would silently drop
-        those left over at the end. And worker processes live for one epoch: they start from that epoch's data and end
-        with it, where persistent ones would repeat the first epoch's for ever. And a sequence longer than
-        ``max_tokens`` is treated as one longer than ``max_positions`` is; fairseq knows that in training alone.
+        - Every sequence is in a batch. fairseq's default ``--required-batch-size-multiple`` of 8 would silently drop
+          the sequences that are left over at the end.
+        - Worker processes live for one epoch, because they hold a copy of that epoch's data. Persistent workers would
+          repeat the first epoch's data for ever.
+        - A sequence longer than ``max_tokens`` is treated like one longer than ``max_positions``. fairseq does so only
+          in training.
         """
         kwargs["required_batch_size_multiple"] = 1
         if kwargs.get("max_tokens") is not None:
             kwargs["max_positions"] = utils.resolve_max_positions(kwargs.get("max_positions"), kwargs["max_tokens"])
         iterator = super().get_batch_iterator(*args, **kwargs)
-        if not hasattr(iterator, "persistent_workers"):  # fairseq 0.12.2 keeps them as long as it keeps the iterator
+        if not hasattr(iterator, "persistent_workers"):  # fairseq 0.12.2 keeps workers as long as it keeps the iterator
             iterator.reuse_dataloader = False
         iterator.persistent_workers = False
         return iterator
@@ -118,7 +129,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """Leave out sequences that are too long, with a warning that says how many.
 
-        Raises ValueError if that would leave none, or if they are not to be ignored.
+        Raises ValueError if no sequence would be left, or if invalid inputs are not to be ignored.
         """
         kept = super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs=True)
         long = len(indices) - len(kept)
@@ -130,7 +141,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         return kept
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Raises ValueError if a named engine can't train the model; a trained one it may well run."""
+        """Raises ValueError if a named engine can't train the model. A trained model may run with that engine."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = checkpoints.drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
@@ -143,21 +154,25 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         return model
 
     def build_criterion(self, cfg, from_checkpoint=False):
-        """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""
+        """Raises ValueError if the criterion does not suit what the task predicts.
+
+        If the task is from a checkpoint, so is the criterion's configuration, although fairseq-validate passes no
+        ``from_checkpoint``.
+        """
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
             cfg = checkpoints.drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
         fitting = CRITERIONS.get(self.predicts)
         if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
             raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
-        return super().build_criterion(cfg)  # fairseq 0.12.2 takes no more
+        return super().build_criterion(cfg)  # in fairseq 0.12.2 it has no argument from_checkpoint
 
     def post_validate(self, model, stats, agg):
-        """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.
+        """fairseq-train calls this after each validation. It ends training once ``--stop-update-fraction`` is reached.
 
-        Where the metric that chooses the best checkpoint is nan, it is logged as the worst there is, an infinity.
+        If the metric that chooses the best checkpoint is nan, it is set to the worst value, inf or -inf.
 
-        Raises ValueError if ``--best-checkpoint-metric`` is none of what was logged.
+        Raises ValueError if ``--best-checkpoint-metric`` was not logged.
         """
         metrics.forget_points()
         checkpoint = self.cfg._get_root().checkpoint
@@ -169,19 +184,19 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
             stats[best] = -math.inf if checkpoint.maximize_best_checkpoint_metric else math.inf
         if stats.get("solved") and stats["update_fraction"] <= self.cfg.stop_update_fraction:
             logger.info(
-                f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} updates: "
-                "ending training (--stop-update-fraction)"
+                f"solved with {stats['update_fraction']:.1%} of the samples after {stats['num_updates']} training "
+                "updates: ending training (--stop-update-fraction)"
             )
             cfg = self.cfg._get_root()
-            # In the middle of an epoch fairseq ends after the next update, which it validates and saves.
+            # In the middle of an epoch fairseq ends after the next training update, which it validates and saves.
             cfg.optimization.max_update = stats["num_updates"]
-            # At the end of one it can end at once, if what it has just validated is saved.
+            # At the end of an epoch it can end at once, if the model that it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
                 cfg.optimization.stop_min_lr = math.inf
 
 
 def check_positive(options: dict) -> None:
-    """Raise ValueError for the first option, by its name on the command line, that is below 1."""
+    """Raise ValueError for the first option that is below 1. The keys are the options' names on the command line."""
     for option, value in options.items():
         if value < 1:
             raise ValueError(f"{option}: expected at least 1, got {value}")

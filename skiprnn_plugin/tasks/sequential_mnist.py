@@ -20,25 +20,25 @@ class SequentialMNISTConfig(SequenceTaskConfig):
         default="", metadata={"help": "folder with the four files of the MNIST database, compressed by gzip or not"}
     )
     valid_size: int = field(
-        default=5000, metadata={"help": "images held out for validation, the last ones of the training files"}
+        default=5000, metadata={"help": "number of images held out for validation: the last of the training files"}
     )
-    rows: bool = field(default=False, metadata={"help": "read 28 rows of 28 pixels, not 784 pixels one by one"})
+    rows: bool = field(default=False, metadata={"help": "read 28 rows of 28 pixels instead of 784 single pixels"})
     permuted: bool = field(
         default=False,
-        metadata={"help": "permute the pixels, all images alike (with --rows before they are cut into rows)"},
+        metadata={"help": "permute the pixels of all images alike (with --rows, before they are cut into rows)"},
     )
     permutation_seed: int = field(
-        default=0, metadata={"help": "of --permuted: numpy.random.default_rng(SEED).permutation(784)"}
+        default=0, metadata={"help": "SEED of --permuted: numpy.random.default_rng(SEED).permutation(784)"}
     )
 
 
 @register_task("sequential_mnist", dataclass=SequentialMNISTConfig)
 class SequentialMNISTTask(SequenceTask):
-    """The splits ``train`` and ``valid`` are the database's training files, ``test`` is its test files. The data are
-    read when a split is loaded.
+    """The splits ``train`` and ``valid`` come from the database's training files, ``test`` from its test files. The
+    files are read when a split is loaded.
 
     Attributes:
-        permutation: where each of a sequence's pixels stands in the image, int64 [784]; None if in its own order.
+        permutation: the index in the image of each pixel of the sequence, int64 [784]; None keeps the image's order.
     """
 
     output_size = CLASSES
@@ -61,7 +61,7 @@ class SequentialMNISTTask(SequenceTask):
         return Drawing("images", spread=False, pixel_order=self.permutation)
 
     def load_dataset(self, split, combine=False, **kwargs):
-        """Raises ValueError if there is no such split, or for what is wrong with the files."""
+        """Load a split. Raises ValueError if the split or a file does not exist, or if a file is wrong."""
         cfg = self.cfg
         if split not in ("train", "valid", "test"):
             raise ValueError(f"split: expected train, valid or test, got {split!r}")
@@ -83,7 +83,7 @@ class SequentialMNISTTask(SequenceTask):
         self.datasets[split] = MNISTDataset(images, labels, self.input_size, self.permutation, key=key, fixed=fixed)
 
     def encode(self, raw):
-        """An image, [28, 28] or [784], of integers 0 to 255 or of floats 0 to 1, as a float32 [T, input_size]."""
+        """Turn an image, [28, 28] or [784], of integers 0 to 255 or floats 0 to 1, into float32 [T, input_size]."""
         image = np.asarray(raw)
         if image.shape not in ((SIDE, SIDE), (PIXELS,)):
             raise ValueError(f"image: expected shape ({SIDE}, {SIDE}) or ({PIXELS},), got {image.shape}")

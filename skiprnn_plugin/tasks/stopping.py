@@ -1,4 +1,4 @@
-"""How training ends before its time, so that the same command resumes as if it had not: by a signal, or by patience."""
+"""Ends training early, by a signal or by ``--patience``, so that the same command resumes as if it had not ended."""
 
 import logging
 import os
@@ -16,22 +16,22 @@ from .._fairseq.signals import SIGNALS
 
 logger = logging.getLogger(__name__)
 
-SAME_REQUEST = 0.5  # seconds; a launcher may pass on the signal that the whole process group has got
-LOGGED = "stop_signals"  # in a training step's logging output: 1 if this process got a signal, else 0
+SAME_REQUEST = 0.5  # seconds; a launcher may pass on a signal that the whole process group has received already
+LOGGED = "stop_signals"  # in the logging output of a training batch: 1 if this process received a signal, otherwise 0
 
 
 class SignalWatch:
-    """Notes the first SIGTERM or SIGINT while fairseq-train runs; a second one, or one after its end, does what it did
-    before this was made.
+    """Records the first SIGTERM or SIGINT that arrives while fairseq-train runs.
 
-    Without effect on signals that are ignored (``nohup``) and outside the main thread, where Python takes no handlers.
-    Handlers of a program's own are called too.
+    A second signal, or a signal after the end of fairseq-train, has the effect that it had before this object was made.
+    Signals that are ignored (``nohup``) stay ignored. Outside the main thread the object does nothing, because Python
+    allows no signal handlers there. Handlers that the program had set before are called too.
 
     Attributes:
-        received: the signal's name, None until there was one.
+        received: the signal's name; None before the first signal.
     """
 
-    _current: Optional["SignalWatch"] = None  # only one can be undone in the right order
+    _current: Optional["SignalWatch"] = None  # there is at most one, so that handlers are restored in the right order
 
     def __init__(self):
         self.received: Optional[str] = None
@@ -43,7 +43,7 @@ class SignalWatch:
             SignalWatch._current.restore()
         SignalWatch._current = self
         for number in SIGNALS:
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: not Python's own
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler not set by Python
                 self._previous[number] = signal.signal(number, self._handle)
 
     def _handle(self, number, frame) -> None:
@@ -54,7 +54,8 @@ class SignalWatch:
         elif self.received is None:
             self.received, self._since = name, time.monotonic()
             # A handler can interrupt a print or a log call, whose streams are not reentrant.
-            os.write(2, f"{name}: ending after the update, or validation, that is running; again: at once\n".encode())
+            message = "ending after the current training update or validation; a second signal ends training at once"
+            os.write(2, f"{name}: {message}\n".encode())
             previous = self._previous[number]
             if callable(previous) and previous is not signal.default_int_handler:
                 previous(number, frame)
@@ -63,9 +64,9 @@ class SignalWatch:
             signal.raise_signal(number)
 
     def restore(self) -> None:
-        """Put the previous handlers back, unless somebody has set others since."""
+        """Restore the previous handlers, unless other code has set new ones since."""
         if threading.current_thread() is not threading.main_thread():
-            return  # as a finalizer this can run anywhere
+            return  # this is also called as a finalizer, which can run in any thread
         while self._previous:
             number, previous = self._previous.popitem()
             if signal.getsignal(number) == self._handle:
@@ -75,7 +76,7 @@ class SignalWatch:
 
 
 def _fairseq_trains(frame) -> bool:
-    """Whether fairseq-train's main function is among the callers; fairseq has no hook for when it ends."""
+    """Whether fairseq-train's main function is among the callers. (fairseq calls no hook when that function ends.)"""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "main" and code.co_filename.endswith(os.path.join("fairseq_cli", "train.py")):
@@ -85,22 +86,24 @@ def _fairseq_trains(frame) -> bool:
 
 
 class StopsInOrder:
-    """A mixin for a ``FairseqTask``, before it in the list of bases.
+    """A mixin for a ``FairseqTask``, which it must precede in the list of bases.
 
-    SIGTERM and SIGINT end training after the update that is running, on all processes alike, with a checkpoint and
-    exit code 0. Nothing is validated on the way out (a scheduler's patience is short) but what was due anyway, at the
-    end of an epoch for instance: a resumed run would not make up for it. A validation that is running is finished, and
-    one more update made. ``--patience`` counts on where it was when a run is resumed.
+    SIGTERM and SIGINT end training after the current training update, in all processes alike, with a checkpoint and
+    exit code 0. No extra validation is run then, because a scheduler may soon kill the processes. A validation that was
+    due anyway, for instance at the end of an epoch, is run, because a resumed run would not catch up on it. If a signal
+    arrives during a validation, the validation is finished and one more training update is made.
+
+    A resumed run continues the count of ``--patience``.
     """
 
     _watch: Optional[SignalWatch] = None
     _train_iterator = None
-    _settings = None  # what the user gave for the options that end training, while they are changed
+    _settings = None  # the user's values of the options that end training, while this mixin has changed them
     _num_updates = 0
 
     def begin_epoch(self, epoch, model):
         super().begin_epoch(epoch, model)
-        if self._watch is None and _fairseq_trains(sys._getframe()):  # other loops would not heed max_update
+        if self._watch is None and _fairseq_trains(sys._getframe()):  # other training loops may ignore max_update
             self._watch = SignalWatch()
             weakref.finalize(self, self._watch.restore)
 
@@ -115,12 +118,13 @@ class StopsInOrder:
 
     def train_step(self, sample, model, criterion, optimizer, update_num, *args, **kwargs):
         loss, size, logged = super().train_step(sample, model, criterion, optimizer, update_num, *args, **kwargs)
-        self._num_updates = update_num + 1  # of this step, once it is made
-        # fairseq adds up what is logged over all processes, so that all of them learn of a signal at the same update.
+        self._num_updates = update_num + 1  # the number of training updates once this one is made
+        # fairseq sums logging outputs over all processes, so all of them learn of a signal at the same training update.
         return loss, size, {**logged, LOGGED: int(self._watch is not None and self._watch.received is not None)}
 
     def reduce_metrics(self, logging_outputs, criterion):
-        signals = sum(float(output.pop(LOGGED, 0)) for output in logging_outputs)  # some criterions log what they find
+        # removed from the outputs, as some criterions log every name that they find
+        signals = sum(float(output.pop(LOGGED, 0)) for output in logging_outputs)
         super().reduce_metrics(logging_outputs, criterion)
         if signals > 0 and self._settings is None:
             self._end_training()
@@ -134,13 +138,13 @@ class StopsInOrder:
         path = os.path.join(cfg.checkpoint.save_dir, "checkpoint_last.pt")
         name = (self._watch and self._watch.received) or "a signal to another process"
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints:
-            outcome = "saving nothing to resume from, as --no-save or --no-last-checkpoints says"
+            outcome = "no checkpoint to resume from is saved (--no-save or --no-last-checkpoints)"
         else:
             outcome = f"the same command resumes from {path}"
         logger.info(f"stopped by {name} after {self._num_updates} updates: {outcome}")
 
     def _validation_is_due(self) -> bool:
-        """Whether fairseq would validate after this update anyway."""
+        """Whether fairseq would validate after this training update in any case."""
         cfg = self.cfg._get_root()
         if self._train_iterator is not None and self._train_iterator.end_of_epoch():
             intervals = ()
@@ -152,9 +156,9 @@ class StopsInOrder:
         return due or any(interval > 0 and self._num_updates % interval == 0 for interval in intervals)
 
     def get_checkpoint_dict(self):
-        """fairseq's hook for what a task adds to a checkpoint: here how long the best score has stood."""
+        """What fairseq saves for the task in a checkpoint: the best score, and how many validations did not beat it."""
         cfg = self.cfg._get_root()
-        if self._settings is not None:  # fairseq has decided to stop: the checkpoint is to hold what the user gave
+        if self._settings is not None:  # fairseq has decided to stop: the checkpoint must hold the user's options
             cfg.optimization.max_update, cfg.dataset.disable_validation = self._settings
         patience = (
             vars(sys.modules["fairseq_cli.train"].should_stop_early) if "fairseq_cli.train" in sys.modules else {}
@@ -165,12 +169,12 @@ class StopsInOrder:
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state) -> None:
-        """The reverse, when a run is resumed, after fairseq has restored the best score."""
+        """Restore what :meth:`get_checkpoint_dict` returned. fairseq calls this when a run is resumed."""
         checkpoint = self.cfg._get_root().checkpoint
         if state["metric"] != checkpoint.best_checkpoint_metric:
             logger.warning(
                 f"--best-checkpoint-metric was {state['metric']} and is {checkpoint.best_checkpoint_metric} now: "
-                "the best score starts anew"
+                "the best score is forgotten"
             )
             forget_previous_run()
         elif "best" in state and not (checkpoint.reset_meters or checkpoint.reset_optimizer):
@@ -180,10 +184,10 @@ class StopsInOrder:
 
 
 class _CollaterInWorker:
-    """A collate function that makes the worker process which calls it leave signals to the training process.
+    """A collate function that also makes the data worker which calls it ignore signals meant for the training process.
 
-    A signal to the whole process group (Ctrl-C) would otherwise end the workers, and the training with an
-    error. They end with it, which may take a SIGTERM from it.
+    A signal to the whole process group (Ctrl-C) would otherwise end the workers, and so training would fail. The
+    workers still end when the training process ends or sends them a SIGTERM.
     """
 
     def __init__(self, collate):
@@ -195,13 +199,13 @@ class _CollaterInWorker:
             self.process = os.getpid()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             if hasattr(signal, "sigwaitinfo"):  # not on macOS
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler would not learn who sent it
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler could not tell who sent it
                 threading.Thread(target=_end_when_told_by, args=(os.getppid(),), daemon=True).start()
         return self.collate(samples)
 
 
 def _end_when_told_by(parent: int) -> None:
-    """Take this process's SIGTERMs, and end it at the first that ``parent`` sent."""
+    """Wait for SIGTERMs to this process, and end it at the first one that the process ``parent`` sent."""
     while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
         pass
     os._exit(0)

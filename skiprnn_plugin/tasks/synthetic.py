@@ -1,4 +1,4 @@
-"""What the tasks on sequences drawn on the fly share."""
+"""The common part of the tasks on sequences that are drawn at random."""
 
 from dataclasses import dataclass, field
 from typing import Tuple
@@ -10,13 +10,18 @@ from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 @dataclass
 class SyntheticTaskConfig(SequenceTaskConfig):
-    train_size: int = field(default=76800, metadata={"help": "sequences drawn anew for each training epoch"})
+    train_size: int = field(
+        default=76800, metadata={"help": "sequences in a training epoch; every epoch draws new ones"}
+    )
     valid_size: int = field(default=3840, metadata={"help": "sequences in each held-out set"})
-    valid_seed: int = field(default=0, metadata={"help": "seed of the held-out sets, the same for every --seed"})
+    valid_seed: int = field(default=0, metadata={"help": "seed of the held-out sets, which do not depend on --seed"})
 
 
 class SyntheticTask(SequenceTask):
-    """Held-out splits (any but ``--train-subset``) are fixed by ``--valid-seed``. A subclass makes the datasets."""
+    """A task on random sequences; a subclass makes the datasets.
+
+    Held-out splits (all but ``--train-subset``) depend only on ``--valid-seed`` and ``--valid-size``.
+    """
 
     def __init__(self, cfg: SyntheticTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)

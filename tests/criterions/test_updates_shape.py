@@ -1,4 +1,4 @@
-"""The updates in a model's output: [B, directions, T], and as a model of a user's may have them."""
+"""The updates in a model's output: [B, directions, T], or [B, T] from a user's own model."""
 
 from types import SimpleNamespace
 

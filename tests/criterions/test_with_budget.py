@@ -43,7 +43,8 @@ class Tagger(nn.Module):
 
 @register_criterion("squares_for_tests")
 class Squares(FairseqCriterion):
-    """Sum of squares, over as many samples as it is told. Not summable, and it logs something that is no number."""
+    """The sum of squares over a given number of samples. Its outputs can't be summed, and it logs something that is not
+    a number."""
 
     def __init__(self, task):
         super().__init__(task)
@@ -91,7 +92,7 @@ def test_lambda_does_not_depend_on_the_sample_size(size, budget):
     base = model(sample()["net_input"]["x"]).square().sum()
     expected = base / float(size) + 0.25 * paid.mean()
     torch.testing.assert_close(loss / float(size), expected)
-    got, wanted = (torch.autograd.grad(each, list(model.parameters())) for each in (loss / float(size), expected))
+    got, wanted = (torch.autograd.grad(total, list(model.parameters())) for total in (loss / float(size), expected))
     torch.testing.assert_close(got, wanted)
     logged = log_values(criterion, [[log]])
     base = base.detach()
@@ -113,9 +114,9 @@ def test_the_encoders_flops_count_for_each_update():
 
 def test_without_reduction_the_sum_is_the_same():
     model, criterion = Tagger(), build(cost_per_sample=0.25)
-    each = criterion(model, sample(), reduce=False)[0]
-    assert each.shape == (4, 6, 2)
-    torch.testing.assert_close(each.sum(), criterion(model, sample())[0])
+    losses = criterion(model, sample(), reduce=False)[0]
+    assert losses.shape == (4, 6, 2)
+    torch.testing.assert_close(losses.sum(), criterion(model, sample())[0])
 
 
 def hooks(model):
@@ -226,7 +227,7 @@ def test_reduces_what_the_base_criterion_reduces():
 
 
 def test_the_base_criterion_sees_what_it_logged_alone(monkeypatch):
-    """Of a run's own too: fairseq's wav2vec criterion, for one, logs all that it finds."""
+    """Neither the budget's names nor the task's: some criterions, such as fairseq's wav2vec, log all that they find."""
     seen = []
     monkeypatch.setattr(Squares, "reduce_metrics", staticmethod(seen.extend))
     criterion = build()

@@ -1,4 +1,4 @@
-"""Stored features: what a folder holds, read piece by piece; and folders that are damaged."""
+"""Stored features: a folder is read piece by piece, and damaged folders are refused."""
 
 import pickle
 import random
@@ -118,7 +118,7 @@ def test_normalises_and_then_pads(original):
 
 @pytest.mark.parametrize("padding, steps", [("data", [5, 5]), ("masked", [2, 5])])
 def test_batches(tmp_path, padding, steps):
-    """Data padding is steps; masked sequences differ in length."""
+    """With padding as data, padding counts as steps; with masked padding, sequences differ in length."""
     arrays = [np.ones((2, 1), np.float32), np.arange(7, dtype=np.float32)[:, None]]
     np.save(tmp_path / "features.npy", np.concatenate(arrays))
     (tmp_path / "manifest.tsv").write_text("sequence\tsteps\tsplit\tlabel\na\t2\ttrain\tup\nb\t7\ttrain\tdown\n")
@@ -156,7 +156,7 @@ def test_wrong_statistics(tmp_path, arrays, message):
 
 
 def test_nothing_is_loaded_before_it_is_needed(tmp_path):
-    """Not by workers either, who get the paths."""
+    """Data workers do not load arrays early either, because they get only paths."""
     steps = 200_000
     array = np.lib.format.open_memmap(tmp_path / "features.npy", "w+", np.float32, (10 * steps, 2))
     array[3 * steps] = 7
@@ -272,7 +272,7 @@ def test_another_width(tmp_path):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 def test_numbers_that_are_not_finite(folder, bad):
-    """Said when they are read."""
+    """The error comes when the sequence is read."""
     path = folder / ("features.npy" if (folder / "features.npy").exists() else "train0.npy")
     array = np.load(path).astype(np.float64)
     array[0, 1] = bad
@@ -287,7 +287,7 @@ def test_numbers_that_are_not_finite(folder, bad):
 
 
 def test_damaged_folders(original, tmp_path):
-    """Each is read as what it says, or gives one clear error that names the file."""
+    """A damaged folder is read as what its files say, or raises one error that names the file."""
     rng, read = random.Random(1), 0
     expected = {name: (label, array.shape) for name, _, label, array in sequences()}
     for number in range(100):

@@ -1,4 +1,4 @@
-"""Sequences of words and of features, brought to a length."""
+"""Bringing sequences of words and of features to a length."""
 
 import numpy as np
 import pytest

@@ -13,9 +13,10 @@ def dataset(size=64, key=(7, 1), fixed=False, steps=100, sampling_period=1.0, mi
 
 
 def period_and_phase(data):
-    """Of each wave, in ms and in parts of a period, from its samples alone, which must be dense enough.
+    """The period, in ms, and the phase, as a fraction of a period, of each wave, computed from its samples.
 
-    With w the angle between two steps, x[k+1] + x[k-1] = 2 cos(w) x[k], and x[1] = cos(w) x[0] - sin(w) sin(phase).
+    With w the angle between two steps, x[k+1] + x[k-1] = 2 cos(w) x[k], and x[1] = cos(w) x[0] - sin(w) sin(phase). The
+    samples must be dense enough.
     """
     x = data.x[:, :, 0].astype(np.float64)
     middle = x[:, 1:-1]
@@ -26,11 +27,12 @@ def period_and_phase(data):
 
 
 def assert_uniform(values, low, high):
-    """Within the range, and nowhere further from the uniform distribution than 1 in 10,000 samples would be."""
+    """Assert that values are in the range and pass a Kolmogorov-Smirnov test for the uniform distribution, which one in
+    10,000 uniform samples would fail."""
     slack = 1e-3 * (high - low)  # periods come from float32 samples
     assert low - slack < values.min() and values.max() < high + slack
     distance = np.abs(np.sort(values) - np.linspace(low, high, len(values))).max() / (high - low)
-    assert distance < 2.3 / np.sqrt(len(values))  # Kolmogorov-Smirnov
+    assert distance < 2.3 / np.sqrt(len(values))
 
 
 @pytest.mark.parametrize("min_period,max_period", [(1.0, 100.0), (2.0, 10.0), (5.0, 20.0)])
@@ -51,7 +53,7 @@ def test_periods_are_the_papers(min_period, max_period):
 
 @pytest.mark.parametrize("sampling_period", [1.0, 0.5])
 def test_samples_are_of_a_cosine(sampling_period):
-    """Waves from the periods and phases that a hundred times denser samples of the same draw give."""
+    """The samples are those of a cosine whose period and phase are computed from denser samples of the same draw."""
     options = {"size": 200, "min_period": 1.0}
     period, phase = period_and_phase(dataset(**options, sampling_period=0.01, steps=10000))
     data = dataset(**options, sampling_period=sampling_period, steps=20)

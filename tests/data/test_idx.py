@@ -1,4 +1,4 @@
-"""IDX files: read as they are, or one clear error that names the file."""
+"""IDX files are read, or raise one error that names the file."""
 
 import gzip
 import tracemalloc
@@ -29,7 +29,7 @@ def huge_counts(content):
     return content[:4] + b"\xff" * 12 + content[16:]
 
 
-# What is read, what is done to a good file of it, and what the error says
+# The function that reads, the damage to a good file, and the error's message
 CASES = {
     "empty": (read_images, lambda b: b"", "expected images with a header of 16 bytes, got 0 in all"),
     "half a header": (read_images, lambda b: b[:15], "expected images with a header of 16 bytes, got 15 in all"),

@@ -1,4 +1,4 @@
-"""Videos with several labels at a time: what is there at each step, and at the points of the evaluation."""
+"""Sequences with several labels at a time: which classes are present at each step, and at the evaluation points."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def test_points_divide_before_they_multiply():
     assert evaluation_times(8.53, 25)[4] == 4 / 25 * 8.53 != 4 * 8.53 / 25
 
 
-def test_both_ends_count_and_an_end_before_the_start_is_never_there():
+def test_both_ends_count_and_an_annotation_that_ends_before_it_starts_is_never_present():
     annotations = parse_annotations("a 0.5 1.0;b 1.0 0.5;a 2.0 9.0;c 1.5 1.5")
     labels = labels_at(np.arange(6) / 2, annotations, {"a": 0, "b": 1, "c": 2})
     assert labels.T.astype(int).tolist() == [[0, 1, 1, 0, 1, 1], [0] * 6, [0, 0, 0, 1, 0, 0]]
@@ -43,7 +43,7 @@ def test_batch(make):
     batch = dataset.collater([dataset[0], dataset[1]])
     assert batch["target"].shape == (2, 9, 2) and batch["net_input"]["lengths"].tolist() == [4, 9]
     assert batch["target"].nonzero().tolist() == [[0, 1, 0], [0, 2, 0]]
-    # the points of the first are at 0, 0.5, 1, 1.5 and 2 s; it has four steps
+    # the points of the first sequence, which has four steps, are at 0, 0.5, 1, 1.5 and 2 s
     assert batch["points"]["steps"].tolist() == [[0, 1, 2, 3, 3], [0, 1, 3, 4, 6]]
     assert batch["points"]["target"].nonzero().tolist() == [[0, 1, 0], [0, 2, 0]]
     training = make(fixed=False)
@@ -55,7 +55,7 @@ def test_batch(make):
     [
         ({"length": 2}, [1], [0, 1, 1, 1, 1]),
         ({"length": 2, "crop": "tail"}, [0], [0, 0, 0, 1, 1]),
-        ({"length": 6}, [1, 2], [0, 1, 2, 3, 3]),  # padding is data, but no evidence
+        ({"length": 6}, [1, 2], [0, 1, 2, 3, 3]),  # padding is data, but points never fall on it
         ({"length": 6, "crop": "tail", "padding": "masked"}, [1, 2], [0, 1, 2, 3, 3]),
     ],
     ids=str,

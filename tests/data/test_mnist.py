@@ -1,4 +1,4 @@
-"""The MNIST database: its four files together, and images as sequences."""
+"""The MNIST database: its four files, and images as sequences."""
 
 import random
 
@@ -48,7 +48,7 @@ def test_a_missing_file(tmp_path, missing):
 
 
 def mutate(content, rng):
-    """The content with a byte changed, a few bytes gone, a few more, or its end cut off."""
+    """The content with a byte changed, a few bytes removed or inserted, or its end cut off."""
     place = rng.randrange(20 if rng.random() < 0.5 else len(content))
     few = rng.randint(1, 20)
     return rng.choice(
@@ -63,7 +63,7 @@ def mutate(content, rng):
 
 @pytest.mark.parametrize("compress", [False, True], ids=["raw", "gzip"])
 def test_a_mutated_file_is_read_right_or_refused(tmp_path, compress):
-    """Uncompressed, a byte changed behind the header is another image or label; gzip has a checksum."""
+    """In an uncompressed file a changed byte after the header gives another image or label; gzip has a checksum."""
     arrays = write_digits(tmp_path, compress, train=10, test=5)
     refused = 0
     for seed in range(100):

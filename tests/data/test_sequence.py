@@ -1,4 +1,4 @@
-"""Stored sequences: shuffled anew in every epoch, repeatable, in batches that say what is padding."""
+"""Stored sequences are shuffled again in every epoch, repeatably, and batches say what is padding."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ class RampsTask(SequenceTask):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_fairseq_batches_them_anew_in_every_epoch(workers):
+def test_fairseq_makes_other_batches_in_every_epoch(workers):
     def batches(split):
         task = RampsTask(OmegaConf.create({**vars(SequenceTaskConfig()), "seed": 1}))
         task.load_dataset(split)

@@ -1,4 +1,4 @@
-"""Labelled texts: what fairseq's files hold, brought to a length; and files that are damaged."""
+"""Labelled texts are read from fairseq's files and brought to a length; damaged files are refused."""
 
 import random
 import shutil
@@ -15,7 +15,7 @@ from skiprnn_plugin.prepare.binarize import write_items
 from ..command_line import run
 from ..tiny_texts import SIZES, damaged, labels, texts, write_texts
 
-# of objects that fairseq has left half made
+# The warning is about objects whose constructor in fairseq failed
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 PAD = 1
@@ -32,7 +32,7 @@ def folder(original, tmp_path):
 
 
 def read(folder, split, fit):
-    """All of a split's texts as words, and its classes."""
+    """All texts of a split, as words, and their classes."""
     dictionary, label_dictionary = (load_dictionary(folder / name / "dict.txt") for name in ("input0", "label"))
     items = load_items(folder / "input0" / split, dictionary)
     classes = load_labels(folder / "label" / split, label_dictionary)
@@ -51,7 +51,7 @@ def test_texts_and_labels_are_what_was_written(original):
 
 
 def test_a_folder_of_fairseq_preprocess(tmp_path):
-    """Which fills the label dictionary up to 8 symbols: neither 8 classes nor 4."""
+    """fairseq-preprocess fills the label dictionary up to 8 symbols; still there are 2 classes, not 8 or 4."""
     calls = []
     for name, items in (("input0", texts), ("label", lambda split: [[label] for label in labels(split)])):
         for split in SIZES:
@@ -123,7 +123,7 @@ def test_errors_name_the_file(folder, damage, message):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_damaged_files(folder, seed):
-    """Texts that can be trained on, or one error that names the file."""
+    """A damaged file gives texts that can be trained on, or one error that names the file."""
     rng = random.Random(seed)
     path = folder / rng.choice(["input0", "label"]) / rng.choice(["dict.txt", "valid.bin", "valid.idx"])
     path.write_bytes(damaged(path.read_bytes(), rng))

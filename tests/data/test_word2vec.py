@@ -1,4 +1,4 @@
-"""Word vectors from files of word2vec's, whole and damaged."""
+"""Word vectors from word2vec's files, whole and damaged."""
 
 import gzip
 import random
@@ -15,7 +15,7 @@ from ..tiny_texts import damaged
 WORDS = ["the", "film", "naïve", "don't", "</s>"]
 VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 7)).astype(np.float32)
 HEADER = b"5 7\n"
-# With and without a line's end behind a vector: both are about
+# Files exist with and without a line break after each vector
 BINARY = HEADER + b"".join(word.encode() + b" " + vector.tobytes() for word, vector in zip(WORDS, VECTORS))
 BINARY_LINES = HEADER + b"".join(w.encode() + b" " + vector.tobytes() + b"\n" for w, vector in zip(WORDS, VECTORS))
 TEXT = HEADER + "".join(f"{word} {' '.join(map(repr, map(float, v)))}\n" for word, v in zip(WORDS, VECTORS)).encode()
@@ -36,7 +36,7 @@ def test_all_formats(tmp_path, name, suffix):
     assert list(found) == ["naïve", "the", "don't"]
     for word, vector in found.items():
         np.testing.assert_array_equal(vector, VECTORS[WORDS.index(word)])
-        assert vector.base is None and vector.dtype == np.float32  # no view that would keep the whole file's alive
+        assert vector.base is None and vector.dtype == np.float32  # not a view, which would keep all vectors in memory
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_no_file_and_no_gensim(path, monkeypatch):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_damaged_files(tmp_path, name):
-    """Vectors that training can start from, or one error that names the file; 100 files."""
+    """A damaged file gives vectors that training can start from, or one error that names the file."""
     outcomes = set()
     for seed in range(100):
         path = tmp_path / f"vectors{seed}"

@@ -46,7 +46,7 @@ def predictions(name):
     hub = from_pretrained(FOLDER / f"{name}.pt")
     return {
         "predictions": hub.predict(arrays(name)).tolist(),
-        "updates": ["".join(str(int(used)) for used in each) for each in hub.used_samples(arrays(name))],
+        "updates": ["".join(str(int(used)) for used in sequence) for sequence in hub.used_samples(arrays(name))],
     }
 
 

@@ -160,7 +160,7 @@ def trained(folder, *options):
 
 @pytest.mark.parametrize("words", [False, True])
 def test_input_dropout_in_training_alone(words):
-    """Half the features are 0, the others doubled, at each step anew; of words it is their embeddings'."""
+    """Half of the features are 0 and the others doubled, drawn for each step; likewise those of embeddings."""
     torch.manual_seed(0)
     embedding = torch.nn.Embedding(7, 3) if words else None
     model = SkipRNNModel(SkipRNNConfig(input_dropout=0.5, hidden_size=6), 3, 2, embedding)

@@ -1,4 +1,4 @@
-"""Two directions are two independent modules, the second over the reversed sequences."""
+"""A bidirectional module equals two independent modules, of which the second reads the reversed sequences."""
 
 import pytest
 import torch
@@ -14,12 +14,12 @@ LENGTHS = [4, 9, 0, 7]
 
 
 def build(module, **options):
-    """A module of two directions, and one for each of its directions with the same weights."""
+    """A bidirectional module, and for each of its directions a module with the same weights."""
     torch.manual_seed(0)
     both = module(3, 5, 2, bidirectional=True, update_bias=0.0, **options).double()
     single = [module(3, 5, 2, update_bias=0.0, **options).double() for _ in range(2)]
-    for suffix, each in zip(("", "_reverse"), single):
-        each.load_state_dict({name: both.state_dict()[name + suffix] for name in each.state_dict()})
+    for suffix, module in zip(("", "_reverse"), single):
+        module.load_state_dict({name: both.state_dict()[name + suffix] for name in module.state_dict()})
     return both, single
 
 
@@ -30,7 +30,7 @@ def reverse(tensor, lengths):
 
 
 def read_both(single, x, lengths, states=(None, None), schedules=(None, None)):
-    """The same from the single modules: output, h of each, updates of each."""
+    """The result of the bidirectional module, from the single ones: output, both states, and updates [2, B, T]."""
     first = single[0](x, states[0], lengths, schedules[0])
     backward = None if schedules[1] is None else reverse(schedules[1], lengths)
     second = single[1](reverse(x, lengths), states[1], lengths, backward)
@@ -54,16 +54,16 @@ def test_equals_two_modules(module, lengths):
     assert output.shape == (4, STEPS, 10) and 0 < updates.mean() < 1
     assert_close(output, expected, "output")
     assert_equal(updates, expected_updates, "updates")
-    for index, each in enumerate(states):
-        for name, value in each._asdict().items():
+    for index, final in enumerate(states):
+        for name, value in final._asdict().items():
             assert_close(getattr(state, name)[index], value, name) if value is not None else None
     (output.square().sum() + updates.sum()).backward()
     (expected.square().sum() + expected_updates.sum()).backward()
-    for suffix, each in zip(("", "_reverse"), single):
-        for name, parameter in each.named_parameters():
+    for suffix, module in zip(("", "_reverse"), single):
+        for name, parameter in module.named_parameters():
             assert_close(both.get_parameter(name + suffix).grad, parameter.grad, name + suffix)
     last = both(x, lengths=lengths, last_only=True)[0]
-    assert_close(last, torch.cat([each.h[-1] for each in states], -1), "last output")
+    assert_close(last, torch.cat([final.h[-1] for final in states], -1), "last output")
 
 
 def test_left_padding_equals_right_padding():
@@ -75,7 +75,7 @@ def test_left_padding_equals_right_padding():
     output, state, updates = both(left, padding_mask=mask)
     back = lambda value: torch.stack([row.roll(length - STEPS, 0) for row, length in zip(value, LENGTHS)])  # noqa: E731
     assert_close(back(output), expected[0], "output")
-    assert_equal(torch.stack([back(each) for each in updates]), expected[2], "updates")
+    assert_equal(torch.stack([back(direction) for direction in updates]), expected[2], "updates")
     assert_close(state.h, expected[1].h, "h")
 
 

@@ -1,4 +1,4 @@
-"""Weights from torch's modules and the authors' program, and back."""
+"""Conversion of weights from and to torch's modules, and from the authors' program."""
 
 import numpy as np
 import pytest
@@ -124,7 +124,7 @@ def test_from_the_authors_npz(model):
 
 
 def authors_arrays(case):
-    """The variables in a file of the golden set, with the first row's initial states."""
+    """The variables in a golden file, with the initial states of the first row."""
     variables = ("W_gates", "b_gates", "W_cand", "b_cand", "w_p", "b_p", "init_h", "init_c")
     with np.load(DIRECTORY / f"{case}.npz") as file:
         return {name: file[name][:1] if "init" in name else file[name] for name in variables if name in file.files}

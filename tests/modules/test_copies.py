@@ -1,4 +1,4 @@
-"""Copies of modules, and what is saved and loaded again."""
+"""Modules and states are copied, saved and loaded."""
 
 import copy
 import io
@@ -19,7 +19,7 @@ def seed():
 
 
 def saved(value, **options):
-    """``value`` from ``torch.save`` by ``torch.load``."""
+    """``value`` after ``torch.save`` and ``torch.load``."""
     file = io.BytesIO()
     torch.save(value, file)
     file.seek(0)
@@ -60,7 +60,7 @@ def test_a_state_dict_restores_a_model(module, through):
 
 
 @every_module
-def test_a_saved_state_carries_on(module):
+def test_a_saved_state_continues_a_sequence(module):
     rnn, x = build(module), sequences()
     state = rnn(x)[1].detach()
     restored = saved(state)  # with weights_only, torch's default

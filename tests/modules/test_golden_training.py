@@ -1,4 +1,4 @@
-"""Six updates of the authors' training program for the adding task (TensorFlow 1.13.1), number by number.
+"""Six training updates of the authors' program for the adding task (TensorFlow 1.13.1), number by number.
 
 Loss = half the mean squared error + lambda * mean_b(sum_t u), gradients clipped to a global norm, TensorFlow's Adam.
 """
@@ -16,7 +16,8 @@ MODULES = {"skip_lstm": SkipLSTM, "skip_gru": lambda *sizes: SkipGRU(*sizes, res
 
 
 def expected_parameters(arrays, what, n):
-    """The file's ``what`` (``param``, ``rawgrad`` or ``clipgrad``) at update ``n`` by our parameters' names."""
+    """The file's ``what`` (``param``, ``rawgrad`` or ``clipgrad``) at training update ``n``, by our parameters'
+    names."""
     start = what + "_"
     at = {key[len(start) :]: value[n] for key, value in arrays.items() if key.startswith(start)}
     weights = layer_weights(at, forget_bias=1.0 if what == "param" else 0.0)
@@ -90,4 +91,4 @@ def test_training_follows_the_authors_program(model):
                 second[name].lerp_(clipped[name].square(), 1 - BETA2)
                 parameter -= rate * first[name] / (second[name].sqrt() + EPS)
         assert_all_close(trained, expected_parameters(arrays, "param", n + 1), f"parameter after update {n}")
-    assert 0 < clipped_updates < len(arrays["x"])  # the file has updates with and without clipping
+    assert 0 < clipped_updates < len(arrays["x"])  # the file has training updates with and without clipping

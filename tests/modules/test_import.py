@@ -1,4 +1,4 @@
-"""``skiprnn_plugin.modules`` needs torch alone."""
+"""``skiprnn_plugin.modules`` needs only torch."""
 
 import subprocess
 import sys

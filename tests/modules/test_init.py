@@ -54,7 +54,7 @@ def test_names_and_shapes(module, options, expected):
 
 
 def assert_uniform(value, limit):
-    """Fills (-limit, limit): within it, near both ends, with its mean and variance."""
+    """Assert that values lie in (-limit, limit), reach near both ends, and have the uniform mean and variance."""
     assert value.abs().max() <= limit
     assert value.max() > 0.99 * limit and value.min() < -0.99 * limit
     assert value.mean().abs() < 0.05 * limit
@@ -133,7 +133,7 @@ def test_gate_and_states(module, init):
 
 
 @pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
-def test_reset_parameters_draws_anew_and_repeats_by_seed(module):
+def test_reset_parameters_draws_again_and_repeats_by_seed(module):
     torch.manual_seed(0)
     rnn = module(3, 5, layer_norm=True, update_bias=2.0)
     first = {name: value.clone() for name, value in rnn.state_dict().items()}

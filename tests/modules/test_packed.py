@@ -1,4 +1,4 @@
-"""Packed sequences go in and come out as with torch's modules."""
+"""Packed sequences are read and returned as by torch's modules."""
 
 import pytest
 import torch
@@ -54,5 +54,5 @@ def test_packing_is_torchs(lengths, enforce_sorted):
 
 @pytest.mark.parametrize("extra", [{"lengths": [2, 2]}, {"padding_mask": torch.zeros(2, 3, dtype=torch.bool)}], ids=str)
 def test_lengths_beside_packed_sequences(extra):
-    with pytest.raises(ValueError, match="^x: packed sequences have lengths of their own"):
+    with pytest.raises(ValueError, match="^x: packed sequences contain their lengths"):
         SkipGRU(3, 5)(pack_padded_sequence(torch.zeros(3, 2, 3), [3, 2]), **extra)

@@ -71,7 +71,7 @@ def test_recurrent_dropout_of_everything_writes_nothing(module, bidirectional, l
     start, x = rnn.initial_state(4), sequences()
     silent = build(module, bidirectional=bidirectional, layer_norm=layer_norm, engine="reference")
     silent.load_state_dict(rnn.state_dict())
-    block = {"lstm": slice(10, 15), "rnn": slice(0, 5)}.get(rnn.cell, slice(10, 15))  # what g, n or tanh is made of
+    block = {"lstm": slice(10, 15), "rnn": slice(0, 5)}.get(rnn.cell, slice(10, 15))  # the rows of g, n or tanh
     with torch.no_grad():
         for name, parameter in silent.named_parameters():
             if name.startswith(("weight_", "bias_", "norm_")) and len(parameter) > block.start:
@@ -80,7 +80,7 @@ def test_recurrent_dropout_of_everything_writes_nothing(module, bidirectional, l
     assert not torch.equal(rnn.eval()(x, start, LENGTHS)[0], silent(x, start, LENGTHS)[0])
 
 
-def test_zoneout_keeps_its_share_of_h_and_of_c_anew_at_each_step():
+def test_zoneout_draws_separately_for_h_and_c_and_for_each_step():
     rnn = SkipLSTM(3, 100, zoneout=0.3, gate=False).double()
     x, start = sequences(batch=50, steps=2), rnn.initial_state(50)
     first = rnn(x[:, :1], start)[1]
@@ -96,7 +96,7 @@ def test_zoneout_keeps_its_share_of_h_and_of_c_anew_at_each_step():
 
 def test_recurrent_dropout_scales_what_it_leaves():
     rnn = SkipLSTM(3, 100, recurrent_dropout=0.25, gate=False).double()
-    with torch.no_grad():  # c~ = d(g): forget nothing of it, remember nothing else
+    with torch.no_grad():  # input gate 1 and forget gate 0, so that c~ = d(g)
         rnn.bias_ih_l0[:100], rnn.bias_ih_l0[100:200] = 1000, -1000
     x = sequences(batch=50, steps=1)
     factors = rnn(x)[1].c / rnn.eval()(x)[1].c
@@ -105,7 +105,7 @@ def test_recurrent_dropout_scales_what_it_leaves():
 
 
 @every_module
-def test_chunks_with_regularization_carry_on(module):
+def test_chunks_with_regularization_continue_the_sequence(module):
     rnn, x = build(module, dropout=0.5, zoneout=0.3, recurrent_dropout=0.3), sequences()
     _, state, _ = rnn(x[:, :4])
     before = [value.clone() for value in state if value is not None]

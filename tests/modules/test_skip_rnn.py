@@ -1,4 +1,4 @@
-"""``SkipLSTM`` and ``SkipGRU`` as modules."""
+"""The Skip RNN modules: shapes, states, padding, thresholds and gates."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def test_without_a_state_the_first_step_updates(module, binarize):
 
 
 @every_module
-def test_a_state_carries_on(module):
+def test_a_state_continues_a_sequence(module):
     rnn, x = build(module), sequences()
     output, state, updates = rnn(x)
     first = rnn(x[:, :4])

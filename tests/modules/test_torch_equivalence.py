@@ -1,4 +1,4 @@
-"""With an update at every step the modules are ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``."""
+"""With an update at every step the modules equal ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def as_torch_state(state):
 
 
 def gradients(output, state, module, x):
-    """Of some loss, with respect to the input and the weights that both kinds have, by name."""
+    """Gradients of a loss with respect to the input and the weights that both kinds of modules have, by name."""
     wanted = {name: value for name, value in module.named_parameters() if name not in OWN}
     total = output.square().sum() + sum(value.square().sum() for value in state if value is not None)
     values = torch.autograd.grad(total, [x, *wanted.values()], retain_graph=True)
@@ -39,7 +39,7 @@ def gradients(output, state, module, x):
 
 
 def compare(skip, peer, x, state, options):
-    """Outputs, final state and gradients of both, from the same state."""
+    """Compare the outputs, final states and gradients of both modules, from the same initial state."""
     x = x.clone().requires_grad_()
     output, final, updates = skip(x, state, **options)
     start = skip.initial_state(2) if state is None else state

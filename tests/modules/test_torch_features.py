@@ -1,4 +1,4 @@
-"""What torch does to and around modules: hooks, autocast, other parameters, recomputation, compilation."""
+"""Features of torch that work with the modules: hooks, autocast, other parameters, checkpointing, compilation."""
 
 import pytest
 import torch
@@ -63,12 +63,12 @@ def test_backward_hooks_see_the_gradients_of_output_and_updates(module):
     rnn.register_full_backward_hook(lambda rnn, grad_input, grad_output: seen.append((grad_input, grad_output)))
     output, state, updates = rnn(x)
     got = torch.autograd.grad(loss(output, state, updates), [x, *rnn.parameters()])
-    for each, value in zip(got, expected):
-        assert_close(each, value, "gradient")
+    for gradient, value in zip(got, expected):
+        assert_close(gradient, value, "gradient")
     before, (grad_input, grad_output) = seen
     assert_equal(before, grad_output)
     assert_equal(grad_output[0], 2 * output.detach())
-    assert grad_output[1] is None  # the state: torch's hooks look at tensors alone, not into tuples
+    assert grad_output[1] is None  # the state: torch's hooks take tensors, but do not look into tuples
     assert_equal(grad_output[2], torch.ones(4, 10, dtype=torch.float64))
     assert_close(grad_input[0], got[0], "gradient of x")
 
@@ -87,7 +87,7 @@ def test_autocast(module, options, layer_norm):
     (_, state, updates), _ = results
     assert state.p.dtype == state.acc.dtype == updates.dtype == torch.float32
     assert not torch.equal(results[0][0], results[1][0]), "autocast changed nothing"
-    got, expected = (gradients(rnn, result) for result in results)  # outside of the region
+    got, expected = (gradients(rnn, result) for result in results)  # outside of autocast
     for name, value in expected.items():
         assert got[name].dtype == torch.float32
         assert torch.cosine_similarity(got[name].flatten(), value.flatten(), 0) > 0.98, f"gradient of {name}"
@@ -153,7 +153,7 @@ def test_checkpointing(module, reentrant):
         rnn.zero_grad()
         x.grad = None
         output, state, updates = run(x)
-        # with use_reentrant torch itself passes no gradient through what stands in a tuple, as the state does
+        # with use_reentrant torch passes no gradient through tensors in a tuple, such as the state
         (output.square().sum() + updates.sum() if reentrant else loss(output, state, updates)).backward()
         results.append((output, updates, x.grad, [parameter.grad for parameter in rnn.parameters()]))
     assert_equal(results[1], results[0])
@@ -177,7 +177,8 @@ def test_compiled_with_a_carried_state_of_any_layout():
     state = SkipState(*(torch.randn(3, 2, 5).double().transpose(0, 1) for _ in range(2)))
     torch.compiler.reset()
     got, expected = torch.compile(rnn, backend="aot_eager", fullgraph=True)(x, state), rnn(x, state)
-    assert [each.stride() for each in got[1][:2]] == [each.stride() for each in expected[1][:2]] == [(15, 5, 1)] * 2
+    strides = [[value.stride() for value in result[1][:2]] for result in (got, expected)]
+    assert strides == [[(15, 5, 1)] * 2] * 2
     assert_close(got[0], expected[0], "output")
 
 

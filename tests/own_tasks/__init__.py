@@ -1,4 +1,4 @@
-"""A plugin with tasks whose models read words and images, and their checkpoints, made of a frozen one's weights."""
+"""A plugin with tasks whose models read words and images, and checkpoints for them with the weights of a frozen one."""
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ class ImagesTask(FrequencyDiscriminationTask):
 
 
 def make_checkpoint(frozen, task, path):
-    """Writes the checkpoint ``frozen``, of one feature and two classes, to ``path`` as one of ``task``."""
+    """Write the checkpoint ``frozen``, a model of one feature and two classes, to ``path`` as a model of ``task``."""
     checkpoint = torch.load(frozen, weights_only=False)
     checkpoint["cfg"]["task"]["_name"] = task
     if task in ("words", "own_levels"):

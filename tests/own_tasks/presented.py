@@ -1,4 +1,4 @@
-"""Tasks of a user's own that say how their sequences are drawn; their data are made up."""
+"""A user's tasks that say how their sequences are drawn; their data are artificial."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The reviews as they are stored, from folder and archive alike, and what is refused."""
+"""Reviews are read as they are stored, from a folder or an archive; damaged ones are refused."""
 
 import gzip
 import os
@@ -69,7 +69,7 @@ def test_refuses_a_member(tmp_path, name, kind, reason):
 
 
 def damaged_header(content):
-    """The archive's middle member has a wrong checksum, which tarfile takes for the end."""
+    """A member in the middle has a wrong checksum, which tarfile takes for the end of the archive."""
     middle = content.index(b"aclImdb/test/neg/9_1.txt")
     return content[:middle] + b"b" + content[middle + 1 :]
 

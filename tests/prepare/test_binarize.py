@@ -1,4 +1,4 @@
-"""The files are those of ``fairseq-preprocess --only-source``, byte for byte."""
+"""The files equal those of ``fairseq-preprocess --only-source``, byte for byte."""
 
 import pytest
 from fairseq import options

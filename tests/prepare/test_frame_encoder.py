@@ -1,4 +1,4 @@
-"""Features of frames: those of torchvision's own network, and which weights are refused."""
+"""Features of frames equal those of torchvision's network; wrong weights are refused."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ FRAMES = [image(0), image(40)[:, :40], np.random.default_rng(0).integers(0, 256,
 
 @pytest.fixture(scope="module")
 def expected(resnet50_weights):
-    """What torchvision's network has after its pooling, frame by frame."""
+    """The output of the pooling of torchvision's network, frame by frame."""
     from torchvision import models
 
     network = models.resnet50()
@@ -99,7 +99,7 @@ def test_wrong_arguments(resnet50_weights, tmp_path):
 
 
 def test_torchvision_is_needed_when_an_encoder_is_made(tmp_path):
-    """And may be another torch's."""
+    """torchvision may also be built for another torch."""
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
     code = """
 import sys

@@ -1,4 +1,4 @@
-"""Words by the rule, pieces by a model, and the tokenizer of a prepared folder."""
+"""Tokenizers: words by the fixed rule, pieces by a model, and the tokenizer of a prepared folder."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Frames of videos: which are read, whatever their time stamps say, and what is refused."""
+"""Videos: the right frames are read, even if time stamps are wrong; damaged files are refused."""
 
 import random
 import struct
@@ -22,7 +22,7 @@ MILLISECOND = Fraction(1, 1000)
 
 
 def numbers(path, frame_rate):
-    """Which frames are read; each must be there to the last bit."""
+    """The numbers of the frames that are read; asserts that their pixels are exact."""
     found = []
     for frame in read_frames(path, frame_rate):
         found.append(int(frame[-1, -1, 0]) // 5)
@@ -67,7 +67,7 @@ def swapped(packets):
 
 
 def restarted(packets):
-    """The clock starts anew in the middle, as in files that were put together."""
+    """The clock starts from 0 again in the middle, as in concatenated files."""
     for number, packet in enumerate(packets):
         packet.pts = packet.dts = number if number < 10 else number - 10
     return packets
@@ -90,14 +90,14 @@ def test_whatever_its_time_stamps(tmp_path, name, options):
 
 
 def left_out(packets):
-    """As screen recorders do it where nothing changes."""
+    """Frames last long, as screen recorders write them while nothing changes."""
     for packet, time in zip(packets, (0, 1, 5, 6, 9)):
         packet.pts = packet.dts = time
     return packets
 
 
 def trimmed(packets):
-    """The first three are there for others to be decoded, and not to be shown."""
+    """The first three frames are only needed to decode others, and are not shown."""
     for packet in packets:
         packet.pts, packet.dts = packet.pts - 3, packet.dts - 3
     return packets
@@ -118,11 +118,11 @@ def test_frames_that_are_not_there(tmp_path, name, change, shown):
 
 @pytest.mark.parametrize("degrees, corner", [(0, (0, 0)), (90, (0, 1)), (180, (1, 1)), (270, (1, 0))])
 def test_turned_as_the_file_says(tmp_path, degrees, corner):
-    """Clockwise, as a telephone notes how it was held."""
+    """The file says how far its frames are rotated clockwise, as telephones record how they were held."""
     path = write_video(tmp_path / "v.mp4", 1)
     content = bytearray(path.read_bytes())
     cos, sin = (round(x(np.radians(degrees))) << 16 for x in (np.cos, np.sin))
-    # 40 bytes into the track's header is its matrix (ISO/IEC 14496-12, 8.3.2)
+    # the matrix is 40 bytes after the start of the track's header (ISO/IEC 14496-12, 8.3.2)
     struct.pack_into(">9i", content, content.index(b"tkhd") + 44, cos, sin, 0, -sin, cos, 0, 0, 0, 1 << 30)
     path.write_bytes(content)
     (frame,) = read_frames(path, 25)
@@ -177,7 +177,7 @@ def test_wrong_frame_rates(tmp_path, frame_rate):
 
 
 def test_damaged_files(tmp_path):
-    """Are read or refused, in finite time; in a process of their own, as FFmpeg might end it."""
+    """Damaged files are read or refused, in finite time; in a separate process, as FFmpeg might end it."""
     rng = random.Random(1)
     for suffix in ("avi", "mp4", "mkv"):
         original = write_video(tmp_path / f"v.{suffix}", 12).read_bytes()

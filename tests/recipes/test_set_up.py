@@ -27,10 +27,10 @@ def fake_python(path, script):
 
 
 @pytest.mark.parametrize("script", ["recipes/quickstart.sh", "tests/run.sh"])
-@pytest.mark.parametrize("found", ["is Python 3.9.18", "is not there"])
+@pytest.mark.parametrize("found", ["is Python 3.9.18", "is not installed"])
 def test_another_python_is_told_what_is_needed(checkout, script, found):
     old = checkout / "python3.9"
-    if "not there" not in found:
+    if "not installed" not in found:
         fake_python(old, 'if [ "$1" = --version ]; then echo Python 3.9.18; else exit 1; fi')
     process = run("bash", checkout / script, PYTHON=str(old))
     assert process.returncode == 1 and process.stderr.count("\n") == 1

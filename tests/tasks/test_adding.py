@@ -101,7 +101,7 @@ def test_every_epoch_is_new(tmp_path, workers, split):
 
 
 def test_update_freq_gives_the_metrics_and_steps_of_a_large_batch(tmp_path):
-    """One epoch in one update, as 4 batches of 16 and as one of 64, with uneven ones (28 + 28 + 8) in between."""
+    """One epoch in one training update: as 4 batches of 16, as uneven ones (28 + 28 + 8), and as one of 64."""
     runs = {"large": (64, 1), "even": (16, 4), "uneven": (28, 3)}
     stats = {
         name: train(tmp_path / name, "--batch-size", size, "--update-freq", freq, "--max-update", 1, "--lr", 0.01)
@@ -165,7 +165,7 @@ def test_stop_rule(fraction, limit, stops, solved):
 
 @pytest.mark.parametrize("interval", ["epoch", "updates"])
 def test_stops_once_solved_below_the_fraction(tmp_path, interval):
-    # On two steps the sum of both values is learned at once.
+    # With two steps, the sum of both values is learned very fast.
     options = ("--sequence-length", 2, "--lr", 0.01, "--hidden-size", 16, "--train-size", 3200, "--max-update", 2000)
     options += ("--log-interval", 1000, "--stop-update-fraction", 1)
     if interval == "updates":
@@ -173,7 +173,7 @@ def test_stops_once_solved_below_the_fraction(tmp_path, interval):
     valid = train(tmp_path, *options)["valid"]
     solved = next(s for s in valid if s["valid_solved"] == 1)
     assert solved["valid_mse"] <= 1 / 600 and solved["valid_num_updates"] < 2000
-    # The end of an epoch ends it at once, with what was validated; the middle of one after another update.
+    # At the end of an epoch training ends at once; in the middle of an epoch it ends after another training update.
     after = [s["valid_num_updates"] - solved["valid_num_updates"] for s in valid[valid.index(solved) + 1 :]]
     assert after == ([] if solved["valid_num_updates"] % 200 == 0 else [1])
     stored = validate(tmp_path / "checkpoint_last.pt")["valid"][-1]

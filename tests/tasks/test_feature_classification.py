@@ -34,7 +34,7 @@ def make_task(data, **options):
 
 
 def test_trains_validates_and_predicts_in_a_fresh_process(data, tmp_path):
-    """Afterwards the sequences are gone, and what the model needs besides is elsewhere."""
+    """Afterwards the sequences are deleted, and the other files that the model needs are moved."""
     lengths = ("--sequence-length", 5, "--normalize")
     options = ("--lr", 0.03, "--batch-size", 8, "--max-update", 16, "--num-workers", 2)
     stats = train(data, tmp_path / "run", *lengths, *options)
@@ -115,7 +115,7 @@ def test_masked_padding_changes_nothing(data):
 
 
 def test_classes_of_the_training_split(data, tmp_path):
-    """Where there is no classes.txt."""
+    """The labels are those of the manifest if classes.txt does not exist."""
     folder = shutil.copytree(data, tmp_path / "data")
     (folder / "classes.txt").unlink()
     assert make_task(folder).class_names == LABELS
@@ -141,7 +141,7 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
         shutil.copytree(data, moved, dirs_exist_ok=True)
     assert from_pretrained(tmp_path / "run").task.input_size == WIDTH
     shutil.rmtree(moved)
-    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
 
 

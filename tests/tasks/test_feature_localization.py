@@ -42,7 +42,7 @@ def make_task(data, **options):
 
 
 def precision_by_hand(hub, split, count):
-    """From what the hub predicts of each video, at step floor(6 t) or its last one for each time t."""
+    """The mAP of the hub's predictions: for each time t at step floor(6 t), or at the last step."""
     scores, targets = [], []
     for _, _, annotations, duration, array in (video for video in videos() if video[1] == split):
         times = evaluation_times(duration, count)
@@ -82,7 +82,7 @@ def test_resumes_with_the_same_precision_and_checkpoints_that_do_not_grow(data, 
     assert validate(tmp_path / "resumed")["valid"][0]["valid_mAP"] == second[-1]["valid_mAP"]
 
 
-# Three batches of 9 sequences: the second process validates a dummy beside the last
+# Three batches of 9 sequences: while the first process validates the last one, the second validates a dummy
 def two(folder, data):
     logged = train(data, folder, "--max-update", 3, "--log-interval", 1)
     return logged["valid"], validate(folder)["valid"]
@@ -130,12 +130,12 @@ def test_the_encoders_flops_are_logged(data, tmp_path):
 
 
 def test_other_programs(data, tmp_path):
-    """By a bidirectional model; for each class the probabilities of all steps."""
+    """A bidirectional model predicts the probability of each class at every step."""
     train(data, tmp_path / "run", "--max-update", 1, "--bidirectional")
     arrays = [array for *_, array in videos()[:2]]
     hub = from_pretrained(tmp_path / "run")
     together = hub.predict(arrays)
-    assert [each.shape for each in together] == [(len(array), 3) for array in arrays]
+    assert [values.shape for values in together] == [(len(array), 3) for array in arrays]
     for array, values in zip(arrays, together):
         np.testing.assert_allclose(hub.predict([array])[0], values, atol=1e-6)
         assert (0 < values).all() and (values < 1).all()
@@ -168,7 +168,7 @@ def test_bad_options(data, options, message):
 
 @pytest.mark.parametrize("maximize, expected", [(["--maximize-best-checkpoint-metric"], -np.inf), ([], np.inf)])
 def test_a_split_without_positives(data, tmp_path, caplog, maximize, expected):
-    """A run to see whether all works, on a few videos, says so, goes on and saves its last checkpoint as the best."""
+    """Without positives a run warns, continues, and saves its last checkpoint as the best."""
     folder = shutil.copytree(data, tmp_path / "data")
     lines = (folder / "manifest.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
@@ -184,7 +184,7 @@ def test_a_split_without_positives(data, tmp_path, caplog, maximize, expected):
 
 
 def test_another_frame_rate(data):
-    with pytest.raises(ValueError, match="^--frame-rate: expected about 6.28, as many steps .* in a second, got 25$"):
+    with pytest.raises(ValueError, match="^--frame-rate: expected about 6.28, by the steps and .* in .*, got 25$"):
         make_task(data, frame_rate=25.0).load_dataset("valid")
 
 

@@ -88,7 +88,7 @@ def test_every_epoch_is_new(tmp_path, workers):
 
 
 def test_stops_once_solved_below_the_fraction(tmp_path):
-    # An easy case: all waves of class 1 are so slow that they hardly change in the sequence's 3 ms.
+    # An easy case: all waves of class 1 are so slow that they hardly change within the 3 ms of a sequence.
     options = ("--min-period", 5, "--max-period", 10000, "--sequence-duration", 3, "--hidden-size", 16, "--lr", 0.01)
     options += ("--train-size", 640, "--valid-size", 300, "--max-update", 2000)
     stats = train(tmp_path, *options, "--log-interval", 1000, "--stop-update-fraction", 1)

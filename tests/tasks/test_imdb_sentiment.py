@@ -51,7 +51,7 @@ def make_task(data, **options):
 
 
 def test_trains_validates_and_predicts_in_a_fresh_process(data, vectors, tmp_path):
-    """By the words that say the label; afterwards the word vectors are gone and the data elsewhere."""
+    """The words show the label. Afterwards the word vectors are deleted and the data moved."""
     options = ("--embedding-path", vectors, "--lr", 0.03, "--batch-size", 8, "--max-update", 32, "--num-workers", 1)
     stats = train(data, tmp_path / "run", *options)
     assert stats["valid"][-1]["valid_accuracy"] == 1
@@ -81,7 +81,7 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
     with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
         from_pretrained(tmp_path / "run")
     shutil.rmtree(moved)
-    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; where it is now: .*data_dir=DIR"):
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
     assert from_pretrained(tmp_path / "run", data_dir=str(data)).task.folder == data
 
@@ -179,7 +179,7 @@ def test_bad_options(data, options, message):
 
 
 def test_vectors_of_another_size(data, vectors, tmp_path, capsys):
-    """In training, and where a recipe looks before it trains."""
+    """The error comes in training, and in the check that recipes make before they train."""
     message = f"{vectors}: expected vectors of 8 numbers (--embedding-dim), got 7"
     options = ("--embedding-path", str(vectors), "--embedding-dim", "8")
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -21,7 +21,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY  # isort: skip
 
 
 class Letters(FairseqDataset):
-    """Sequences of different lengths, as the README says: x, lengths, target."""
+    """Sequences of different lengths in batches of x, lengths and target, as docs/extending.md describes."""
 
     def __init__(self, size):
         rng = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def test_its_batches_are_all_that_the_criterion_needs(task):
     "predicts,fitting", [("numbers", "mse_with_budget"), ("labels", "binary_cross_entropy_with_budget")]
 )
 def test_a_criterion_for_classes_where_there_are_none(task, predicts, fitting):
-    """Such as fairseq's default one."""
+    """fairseq's default criterion asks for class probabilities whatever the task predicts."""
     task.predicts = predicts
     model = SkipRNNModel.build_model(SkipRNNConfig(hidden_size=4), task)
     sample = task.dataset("valid").collater(list(range(7)))

@@ -17,7 +17,7 @@ SIZES = {"train": 64, "valid": 36, "test": 40}
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """The folder and its images by split, float [N, 784] of 0 to 1, and labels."""
+    """The folder, and for each split its images, float [N, 784] from 0 to 1, and labels."""
     folder = tmp_path_factory.mktemp("mnist")
     train_images, train_labels, test_images, test_labels = write_digits(folder, compress=True)
     parts = {
@@ -102,7 +102,7 @@ def test_pixel_by_pixel(data, tmp_path, options, updates):
 
 
 def test_the_hub_needs_no_data(data, tmp_path):
-    """An image as a user has it gets what the same image got in validation."""
+    """A user's image gets the prediction that the same image got in validation."""
     train(data, tmp_path, "--rows", "--permuted", "--max-update", 1)
     hub = from_pretrained(tmp_path, data_dir="/nowhere")
     images, _ = data[1]["test"]

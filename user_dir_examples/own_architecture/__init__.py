@@ -6,7 +6,7 @@ r"""Your own architectures: other defaults for the model ``skip_rnn``, and a mod
         --optimizer adam --lr 1e-3 --clip-norm 1.0 --batch-size 64 --max-update 600 --cpu --num-workers 0 \
         --save-dir runs/conv
 
-``--arch skip_lstm_deep``, without ``--channels`` and ``--stride``, is the other one.
+The other architecture is ``--arch skip_lstm_deep``, without ``--channels`` and ``--stride``.
 """
 
 import skiprnn_plugin  # noqa: F401  (the tasks, models and criterions)

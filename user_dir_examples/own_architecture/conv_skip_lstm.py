@@ -21,7 +21,7 @@ class ConvSkipLSTMConfig(FairseqDataclass):
 
 @register_model("conv_skip_lstm", dataclass=ConvSkipLSTMConfig)
 class ConvSkipLSTM(BaseFairseqModel):
-    """Convolution -> ReLU -> last state of a Skip LSTM -> linear head."""
+    """Convolution -> ReLU -> last output of a Skip LSTM -> linear head."""
 
     def __init__(self, cfg: ConvSkipLSTMConfig, input_size: int, output_size: int):
         super().__init__()
@@ -34,10 +34,10 @@ class ConvSkipLSTM(BaseFairseqModel):
         return cls(cfg, task.input_size, task.output_size)
 
     def forward(self, x, lengths=None, seeds=None):
-        """``x`` [B, T, input_size], its real steps ``lengths`` [B] or None -> what the criterions need."""
+        """Predict from ``x``, [B, T, input_size], with ``lengths`` real steps, [B]; None means T for all."""
         if lengths is None:
             lengths = torch.full(x.shape[:1], x.shape[1], device=x.device)
-        # Output k sees the steps up to k * stride, so that none sees padding at the end
+        # Output k sees the steps up to k * stride, so that no real output sees padding at the end
         (kernel_size,), (stride,) = self.conv.kernel_size, self.conv.stride
         x = nn.functional.pad(x.transpose(1, 2), (kernel_size - 1, 0))
         x = self.conv(x).relu().transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Other defaults for the model ``skip_rnn``; what the command line says wins."""
+"""The architecture ``skip_lstm_deep``: other defaults for the model ``skip_rnn``. The command line overrides them."""
 
 from fairseq.models import register_model_architecture
 

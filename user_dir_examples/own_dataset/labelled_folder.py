@@ -18,7 +18,7 @@ class LabelledFolderConfig(SequenceTaskConfig):
 
 
 def read_labels(folder: Path):
-    """Paths and labels of the sequences of a split."""
+    """The path and the label of each sequence in the folder of a split."""
     if not (folder / "labels.csv").is_file():
         raise ValueError(f"--data-dir: expected a folder with {folder.name}/labels.csv, got {str(folder.parent)!r}")
     with open(folder / "labels.csv", newline="") as file:
@@ -44,7 +44,7 @@ class LabelledFolderTask(SequenceTask):
 
 
 class LabelledFolder(FairseqDataset):
-    """Arrays [T, D], read when they are needed, and class numbers."""
+    """Arrays [T, D], which are read when they are needed, and the numbers of their classes."""
 
     def __init__(self, items):
         self.items = items
@@ -63,13 +63,13 @@ class LabelledFolder(FairseqDataset):
         return {
             "id": torch.tensor([sample["id"] for sample in samples]),
             "nsentences": len(samples),
-            "ntokens": int(lengths.sum()),  # for fairseq's own criterions, and what it logs of speed
+            "ntokens": int(lengths.sum()),  # fairseq needs it for its own criterions and to log the speed
             "net_input": {"x": x, "lengths": lengths},
             "target": torch.tensor([sample["target"] for sample in samples]),
         }
 
     def ordered_indices(self):
-        return np.random.permutation(len(self))  # fairseq seeds it; what it shuffles itself are whole batches
+        return np.random.permutation(len(self))  # fairseq sets numpy's seed; itself it shuffles only whole batches
 
     def num_tokens(self, index):
         return self.lengths[index]

@@ -1,6 +1,6 @@
-"""Sample data in the form that the task reads: python make_sample_data.py FOLDER [SEQUENCES].
+"""Makes sample data in the form that the task reads: python make_sample_data.py FOLDER [SEQUENCES].
 
-Noisy points on a circle, 20 to 60 of them, that go round clockwise or counterclockwise.
+A sequence is 20 to 60 noisy points on a circle, which go round clockwise or counterclockwise.
 """
 
 import csv

@@ -1,4 +1,4 @@
-r"""A plugin of your own that builds on this one: fairseq takes one ``--user-dir``, and this imports the other.
+r"""Your own plugin, with a task and a criterion. fairseq takes one ``--user-dir``, so this one imports skiprnn_plugin.
 
     fairseq-train --user-dir user_dir_examples/own_plugin --task temporal_order --train-size 12800 --arch skip_gru \
         --criterion label_smoothed_cross_entropy_with_budget --label-smoothing 0.05 --cost-per-sample 1e-3 \

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy + budget; logs how often the right class is among the first two."""
+"""Label-smoothed cross-entropy + budget. Logs how often the right class is one of the two likeliest."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,9 @@ from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWith
 
 @dataclass
 class LabelSmoothedConfig(BudgetConfig):
-    label_smoothing: float = field(default=0.1, metadata={"help": "probability that is shared by all classes"})
+    label_smoothing: float = field(
+        default=0.1, metadata={"help": "probability that the target distribution spreads over all classes"}
+    )
 
 
 @register_criterion("label_smoothed_cross_entropy_with_budget", dataclass=LabelSmoothedConfig)

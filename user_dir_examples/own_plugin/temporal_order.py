@@ -1,5 +1,4 @@
-"""The task ``temporal_order`` (Hochreiter and Schmidhuber 1997, task 6a): which of two symbols came twice, and in what
-order."""
+"""The task ``temporal_order`` (Hochreiter and Schmidhuber 1997, task 6a): in which order two relevant symbols came."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +8,7 @@ from fairseq.tasks import register_task
 from skiprnn_plugin.data.synthetic import SyntheticDataset
 from skiprnn_plugin.tasks.synthetic import SyntheticTask, SyntheticTaskConfig
 
-SYMBOLS = 6  # X, Y and four that mean nothing
+SYMBOLS = 6  # X, Y and four distractors
 
 
 @dataclass
@@ -19,7 +18,7 @@ class TemporalOrderConfig(SyntheticTaskConfig):
 
 @register_task("temporal_order", dataclass=TemporalOrderConfig)
 class TemporalOrderTask(SyntheticTask):
-    """Which of X and Y comes first and which second."""
+    """Predicts the order of the two relevant symbols, each of which is X or Y."""
 
     input_size = SYMBOLS
     output_size = 4
@@ -36,7 +35,7 @@ class TemporalOrderTask(SyntheticTask):
 
 
 class TemporalOrder(SyntheticDataset):
-    """One-hot symbols; X or Y stands once in the first half and once in the second."""
+    """Sequences of one-hot symbols. One step of each half is X or Y; all others are distractors."""
 
     def __init__(self, length, size, key, fixed):
         self.length = length

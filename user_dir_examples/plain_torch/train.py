@@ -1,4 +1,4 @@
-"""Skip GRU on the adding task in plain torch: python train.py [UPDATES]. Prints MSE and samples used as it goes."""
+"""Trains a Skip GRU on the adding task in plain torch: python train.py [UPDATES]. Prints the MSE and samples used."""
 
 import sys
 
