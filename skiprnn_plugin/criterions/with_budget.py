@@ -18,6 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from .. import metrics
+from .._fairseq.configuration import read_options
 from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
 from .listening import Call, listen
 
@@ -207,8 +208,8 @@ def build_base(cfg, task) -> FairseqCriterion:
 
 def legacy_options(name: str, options: Dict[str, Any], root) -> Namespace:
     """For criterions older than fairseq's dataclasses: all options of the run in one namespace."""
-    parts = [] if root is None else [part for part in root.values() if isinstance(part, DictConfig)]
-    flat = {key: value for part in parts for key, value in part.items()}
+    parts = [] if root is None else sorted(root.values(), key=lambda part: isinstance(part, DictConfig))
+    flat = {key: value for part in map(read_options, parts) for key, value in part.items()}
     args = Namespace(**{**flat, **options, "criterion": name})
     _set_legacy_defaults(args, CRITERION_REGISTRY[name])
     return args

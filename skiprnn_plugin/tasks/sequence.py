@@ -1,5 +1,6 @@
 """What the tasks share: a prediction from a Skip RNN for each sequence, or for each of its steps."""
 
+import argparse
 import logging
 import math
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from omegaconf import II
 from torch import nn
 
 from .. import checkpoints, metrics  # whole, as each may be importing fairseq and so this module
+from .._fairseq.configuration import read_options
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import as_option_errors
@@ -62,6 +64,12 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     source_dictionary = target_dictionary = None  # there are no words; fairseq's criterions ask
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
+        """Raises ValueError for a task without a dataclass, and for options, fairseq's too, that can't be meant."""
+        if isinstance(cfg, argparse.Namespace):  # the configuration of the run can't be reached from it
+            raise ValueError(
+                f"task {cfg.task}: expected register_task({cfg.task!r}, dataclass=...) with a subclass of "
+                "SequenceTaskConfig, got a task that is configured by argparse (add_args)"
+            )
         super().__init__(cfg, **kwargs)
         self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
         if not self.from_checkpoint:  # a new run, not a model loaded beside it
@@ -147,9 +155,9 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
             cfg = checkpoints.drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
-        fitting = CRITERIONS.get(self.predicts)
-        if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
-            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
+        fitting, name = CRITERIONS.get(self.predicts), read_options(cfg).get("_name")
+        if fitting is not None and name != fitting and name in CRITERIONS.values():
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {name}")
         return super().build_criterion(cfg)  # fairseq 0.12.2 takes no more
 
     def post_validate(self, model, stats, agg):
