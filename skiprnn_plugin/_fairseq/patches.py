@@ -30,6 +30,7 @@ def apply() -> None:
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
+    copy_tasks()
     when_imported("fairseq.trainer", mend_trainer)  # not by fairseq itself: it takes long
 
 
@@ -212,6 +213,26 @@ def clip_large_gradients() -> None:
         return clip
 
     replace(utils, "clip_grad_norm_", wrap)
+
+
+def copy_tasks() -> None:
+    """A task, and what holds one, such as the hub and a criterion, can be copied, pickled and sent to a process.
+
+    Without it ``copy`` and ``pickle`` fail with a RecursionError, as a task's state looks for its attributes in itself
+    before it has any, and a spawned pool that is given one never answers. Needed until ``StatefulContainer`` raises an
+    AttributeError then.
+    """
+    from fairseq.tasks.fairseq_task import StatefulContainer
+
+    def wrap(__getattr__):
+        def get_once_there(self, name):
+            if name in ("_state", "_factories"):
+                raise AttributeError(name)
+            return __getattr__(self, name)
+
+        return get_once_there
+
+    replace(StatefulContainer, "__getattr__", wrap)
 
 
 def mend_trainer() -> None:

@@ -76,6 +76,10 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         budget.cost.keep_in(task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
+    def __reduce__(self):
+        """For copies: the class is made for the base criterion, and so is found by no name."""
+        return _make_empty, (type(self).__bases__[0], self.base_class), self.__dict__
+
     def forward(self, model, sample, reduce=True):
         """What the base criterion returns, with the budget added to the loss and further sums to the logging output."""
         with listen(model) as calls:
@@ -130,6 +134,11 @@ def class_with_budget(cls: Type[WithBudgetCriterion], base_class: Type[FairseqCr
     its name with that in a checkpoint when a run is resumed."""
     attributes = {"base_class": base_class, "__doc__": cls.__doc__, "__module__": cls.__module__}
     return type(f"{base_class.__name__}WithBudget", (cls,), attributes)
+
+
+def _make_empty(cls: Type[WithBudgetCriterion], base_class: Type[FairseqCriterion]) -> WithBudgetCriterion:
+    made = class_with_budget(cls, base_class)
+    return made.__new__(made)
 
 
 def per_sequence(values: Tensor, sequences: int) -> Tensor:

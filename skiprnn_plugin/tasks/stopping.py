@@ -98,6 +98,11 @@ class StopsInOrder:
     _settings = None  # what the user gave for the options that end training, while they are changed
     _num_updates = 0
 
+    def __getstate__(self):
+        """For a copy, which has the data but not what belongs to a run in this process: its iterators and handlers."""
+        left_behind = {"_watch": None, "_train_iterator": None, "_settings": None, "dataset_to_epoch_iter": {}}
+        return {name: left_behind.get(name, value) for name, value in vars(self).items()}
+
     def begin_epoch(self, epoch, model):
         super().begin_epoch(epoch, model)
         if self._watch is None and _fairseq_trains(sys._getframe()):  # other loops would not heed max_update
