@@ -8,12 +8,11 @@ The wave of gate.json is made here. Which of its samples are used is what the mo
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
+os.environ["MPLBACKEND"] = "agg"  # needs no display; read when matplotlib is imported
 from matplotlib import pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
