@@ -5,6 +5,7 @@ All were found in fairseq 0.12.2 and ve-fairseq 0.12.3. Training on GPUs stays a
 
 import argparse
 import collections
+import contextlib
 import logging
 import os
 import sys
@@ -236,12 +237,14 @@ def copy_tasks() -> None:
 
 
 def mend_trainer() -> None:
-    """``--fp16`` works on CPUs, and a process with a batch too few counts those that it has.
+    """``--fp16`` works on CPUs, a process with a batch too few counts those it has, checkpoints hold the user's options.
 
     Without it fairseq looks for a GPU to keep flat gradients on (hence ``--fp16-no-flatten-grads``, which changes no
     result) and for the number 0.0 at each overflow. And in a process whose last of ``--update-freq`` batches is a
     dummy, which its shard was filled up with, the gradients of the real ones count but neither their number nor their
-    logs do, on GPUs too. Needed until the trainer asks for its own device, and drops dummies.
+    logs do, on GPUs too. And as fairseq lets a task end training by its options alone, a checkpoint would hold changed
+    ones, such as a lower ``--max-update``. Needed until the trainer asks for its own device, drops dummies, and asks
+    the task whether to end.
     """
     from fairseq.trainer import Trainer
 
@@ -267,5 +270,13 @@ def mend_trainer() -> None:
 
         return train_step_on_any_device
 
+    def wrap_state(state_dict):
+        def state_dict_with_options_as_given(self):
+            with getattr(self.task, "options_as_given", contextlib.nullcontext)():
+                return state_dict(self)
+
+        return state_dict_with_options_as_given
+
     replace(Trainer, "_build_optimizer", wrap_build)
+    replace(Trainer, "state_dict", wrap_state)
     replace(Trainer, "train_step", wrap_step)

@@ -182,10 +182,10 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
             )
             cfg = self.cfg._get_root()
             # In the middle of an epoch fairseq ends after the next update, which it validates and saves.
-            cfg.optimization.max_update = stats["num_updates"]
+            self.change_option("optimization", "max_update", stats["num_updates"])
             # At the end of one it can end at once, if what it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
-                cfg.optimization.stop_min_lr = math.inf
+                self.change_option("optimization", "stop_min_lr", math.inf)
 
 
 def check_positive(options: dict) -> None:

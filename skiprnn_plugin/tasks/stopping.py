@@ -1,5 +1,6 @@
 """How training ends before its time, so that the same command resumes as if it had not: by a signal, or by patience."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Optional
+from typing import Iterator, Optional
 
 import torch
 
@@ -95,12 +96,13 @@ class StopsInOrder:
 
     _watch: Optional[SignalWatch] = None
     _train_iterator = None
-    _settings = None  # what the user gave for the options that end training, while they are changed
+    _ending = False  # whether a signal has ended training
+    _as_given = None  # by section and name, what the user gave for options that were changed to end training
     _num_updates = 0
 
     def __getstate__(self):
         """For a copy, which has the data but not what belongs to a run in this process: its iterators and handlers."""
-        left_behind = {"_watch": None, "_train_iterator": None, "_settings": None, "dataset_to_epoch_iter": {}}
+        left_behind = {"_watch": None, "_train_iterator": None, "dataset_to_epoch_iter": {}}
         return {name: left_behind.get(name, value) for name, value in vars(self).items()}
 
     def begin_epoch(self, epoch, model):
@@ -127,15 +129,37 @@ class StopsInOrder:
     def reduce_metrics(self, logging_outputs, criterion):
         signals = sum(float(output.pop(LOGGED, 0)) for output in logging_outputs)  # some criterions log what they find
         super().reduce_metrics(logging_outputs, criterion)
-        if signals > 0 and self._settings is None:
+        if signals > 0 and not self._ending:
+            self._ending = True
             self._end_training()
+
+    def change_option(self, section: str, name: str, value) -> None:
+        """Change an option of fairseq's so that training ends; see :meth:`options_as_given`."""
+        options = self.cfg._get_root()[section]
+        self._as_given = {(section, name): options[name], **(self._as_given or {})}
+        options[name] = value
+
+    @contextlib.contextmanager
+    def options_as_given(self) -> Iterator[None]:
+        """A context in which the options that :meth:`change_option` has changed are what the user gave.
+
+        The plugin's wrapper of fairseq's trainer makes checkpoints in it.
+        """
+        cfg, given = self.cfg._get_root(), self._as_given or {}
+        changed = {(section, name): cfg[section][name] for section, name in given}
+        try:
+            for (section, name), value in given.items():
+                cfg[section][name] = value
+            yield
+        finally:
+            for (section, name), value in changed.items():
+                cfg[section][name] = value
 
     def _end_training(self) -> None:
         cfg = self.cfg._get_root()
-        self._settings = (cfg.optimization.max_update, cfg.dataset.disable_validation)
-        cfg.optimization.max_update = self._num_updates
+        self.change_option("optimization", "max_update", self._num_updates)
         if not self._validation_is_due():
-            cfg.dataset.disable_validation = True
+            self.change_option("dataset", "disable_validation", True)
         path = os.path.join(cfg.checkpoint.save_dir, "checkpoint_last.pt")
         name = (self._watch and self._watch.received) or "a signal to another process"
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints:
@@ -159,8 +183,6 @@ class StopsInOrder:
     def get_checkpoint_dict(self):
         """fairseq's hook for what a task adds to a checkpoint: here how long the best score has stood."""
         cfg = self.cfg._get_root()
-        if self._settings is not None:  # fairseq has decided to stop: the checkpoint is to hold what the user gave
-            cfg.optimization.max_update, cfg.dataset.disable_validation = self._settings
         patience = (
             vars(sys.modules["fairseq_cli.train"].should_stop_early) if "fairseq_cli.train" in sys.modules else {}
         )
