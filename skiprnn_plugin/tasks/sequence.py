@@ -8,6 +8,8 @@ from typing import Optional, Sequence
 
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion as LabelSmoothedCriterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
@@ -15,7 +17,6 @@ from omegaconf import II
 from torch import nn
 
 from .. import checkpoints, metrics  # whole, as each may be importing fairseq and so this module
-from .._fairseq.configuration import read_options
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import as_option_errors
@@ -155,10 +156,16 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         from_checkpoint = from_checkpoint or self.from_checkpoint
         if from_checkpoint:
             cfg = checkpoints.drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
-        fitting, name = CRITERIONS.get(self.predicts), read_options(cfg).get("_name")
+        fitting = CRITERIONS.get(self.predicts)
+        name = cfg.criterion if isinstance(cfg, argparse.Namespace) else cfg._name
         if fitting is not None and name != fitting and name in CRITERIONS.values():
             raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {name}")
-        return super().build_criterion(cfg)  # fairseq 0.12.2 takes no more
+        criterion = super().build_criterion(cfg)  # fairseq 0.12.2 takes no more
+        for_classes = type(getattr(criterion, "base", criterion)) in (CrossEntropyCriterion, LabelSmoothedCriterion)
+        if for_classes and self.predicts in ("labels", "numbers"):
+            given = f"{name} around {cfg.base_criterion}" if hasattr(criterion, "base") else name
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {given}")
+        return criterion
 
     def post_validate(self, model, stats, agg):
         """fairseq-train's hook after each validation: ends training once ``--stop-update-fraction`` is reached.

@@ -7,7 +7,9 @@ from omegaconf import OmegaConf
 
 from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
+from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
+from skiprnn_plugin.predictions import CRITERIONS
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
 
 from ..idx_files import write_digits
@@ -89,6 +91,21 @@ def test_a_criterion_for_classes_where_there_are_none(task, predicts, fitting):
     message = f"^--criterion: the task predicts {predicts}, expected {fitting}, got one that asks for probabilities of"
     with pytest.raises(ValueError, match=message):
         task.valid_step(sample, model, CrossEntropyCriterion(task, sentence_avg=True))
+
+
+@pytest.mark.parametrize("predicts", ["numbers", "labels"])
+@pytest.mark.parametrize("base", ["cross_entropy", "label_smoothed_cross_entropy"])
+def test_fairseqs_criterions_for_classes_are_refused_when_they_are_built(task, predicts, base):
+    """Alone, and as what ``with_budget`` adds the budget to."""
+    task.predicts = predicts
+    alone = {"_name": base, "sentence_avg": True}
+    within = OmegaConf.merge(
+        WithBudgetConfig(base_criterion=base, base_options={"sentence_avg": True}), {"_name": "with_budget"}
+    )
+    for cfg, given in ((OmegaConf.create(alone), base), (within, f"with_budget around {base}")):
+        message = f"^--criterion: the task predicts {predicts}, expected {CRITERIONS[predicts]}, got {given}$"
+        with pytest.raises(ValueError, match=message):
+            task.build_criterion(cfg)
 
 
 def test_an_engine_runs_trained_models_that_it_can_not_train(task):
