@@ -237,7 +237,7 @@ def copy_tasks() -> None:
 
 
 def mend_trainer() -> None:
-    """``--fp16`` works on CPUs, a process with a batch too few counts those it has, checkpoints hold the user's options.
+    """``--fp16`` works on CPUs, a process with a batch too few counts the others, checkpoints hold the user's options.
 
     Without it fairseq looks for a GPU to keep flat gradients on (hence ``--fp16-no-flatten-grads``, which changes no
     result) and for the number 0.0 at each overflow. And in a process whose last of ``--update-freq`` batches is a
