@@ -31,7 +31,7 @@ def test_applied_once():
     from fairseq.data.iterators import BufferedIterator
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
-    from fairseq.tasks.fairseq_task import StatefulContainer
+    from fairseq.tasks.fairseq_task import FairseqTask, StatefulContainer
 
     places = [
         (fairseq.utils, "clip_grad_norm_"),
@@ -43,7 +43,7 @@ def test_applied_once():
         (PathManager, "copy"),
     ]
     places += [(fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict")]
-    places += [(StatefulContainer, "__getattr__")]
+    places += [(StatefulContainer, "__getattr__"), (FairseqTask, "build_model")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
     patches.apply()

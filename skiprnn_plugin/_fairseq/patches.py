@@ -15,6 +15,7 @@ import numpy as np
 import omegaconf
 import torch
 
+from ..arguments import as_option_errors
 from . import processes
 from .registration import replace, when_imported
 
@@ -32,6 +33,7 @@ def apply() -> None:
     copy_checkpoints_atomically()
     clip_large_gradients()
     copy_tasks()
+    check_engines_of_models()
     when_imported("fairseq.trainer", mend_trainer)  # not by fairseq itself: it takes long
 
 
@@ -234,6 +236,29 @@ def copy_tasks() -> None:
         return get_once_there
 
     replace(StatefulContainer, "__getattr__", wrap)
+
+
+def check_engines_of_models() -> None:
+    """A model with a module whose engine can't train it is refused when it is built, whatever the task.
+
+    Without it training fails in the first batch. A trained model is not refused, as such an engine may well run it.
+    Needed until fairseq asks a model whether it can be trained.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(build_model):
+        def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
+            model = build_model(self, cfg, from_checkpoint)
+            if not from_checkpoint:
+                with as_option_errors({"engine"}):
+                    for module in model.modules():
+                        if hasattr(module, "check_engine"):
+                            module.check_engine()
+            return model
+
+        return build_and_check
+
+    replace(FairseqTask, "build_model", wrap)
 
 
 def mend_trainer() -> None:

@@ -99,6 +99,7 @@ class SkipRNNBase(nn.Module):
         self.layer_norm = check_flag("layer_norm", layer_norm)
         self.init = check_choice("init", init, INITS)
         self.engine = check_choice("engine", engine, ("auto", *ENGINES))
+        check_engine(engine, ["layer_norm"] if layer_norm else [])  # a trained model does without the others
         self._initial_update_bias = check_finite("update_bias", update_bias)
         self._create_parameters(check_flag("gate", gate), {"device": device, "dtype": dtype})
         self.reset_parameters()

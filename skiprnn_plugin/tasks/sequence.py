@@ -19,8 +19,6 @@ from torch import nn
 from .. import checkpoints, metrics  # whole, as each may be importing fairseq and so this module
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
-from ..arguments import as_option_errors
-from ..modules.skip_rnn import SkipRNNBase
 from ..predictions import CRITERIONS
 from .options import check_training_options
 from .presentation import Presented
@@ -139,17 +137,11 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         return kept
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Raises ValueError if a named engine can't train the model; a trained one it may well run."""
+        """Raises ValueError if a named engine can't train the model, as the plugin has it for every task."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = checkpoints.drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
-        model = super().build_model(cfg, from_checkpoint)
-        if not from_checkpoint:
-            with as_option_errors({"engine"}):
-                for module in model.modules():
-                    if isinstance(module, SkipRNNBase):
-                        module.check_engine()
-        return model
+        return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """With a checkpoint's task the configuration is a checkpoint's too; fairseq-validate does not say so."""

@@ -9,6 +9,7 @@ from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
+from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.predictions import CRITERIONS
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
 
@@ -19,7 +20,7 @@ from ..tiny_texts import write_texts
 
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # isort: skip
 from fairseq.data import FairseqDataset  # isort: skip
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY  # isort: skip
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask  # isort: skip
 
 
 class Letters(FairseqDataset):
@@ -114,6 +115,22 @@ def test_an_engine_runs_trained_models_that_it_can_not_train(task):
         task.build_model(config)
     model = task.build_model(config, from_checkpoint=True).eval()
     assert model(torch.zeros(2, 5, 3)).prediction.shape == (2, 2)
+
+
+@pytest.mark.parametrize("engine", ["indexed", "native"])
+def test_an_engine_that_can_not_train_a_model_of_any_task(engine):
+    """Not in the first batch, but when the model is built; and what no engine could run, when the module is built."""
+    cfg = OmegaConf.structured(SkipRNNConfig(_name="skip_rnn", recurrent_dropout=0.1, engine=engine, hidden_size=4))
+    plain = FairseqTask(None)
+    attributes = {"input_size": 3, "output_size": 2, "per_step": False, "encoder_flops": 0}
+    vars(plain).update(attributes, build_embedding=lambda: None)
+    with pytest.raises(
+        ValueError, match=f"^--engine: '{engine}' has no recurrent_dropout; expected auto or one of ref"
+    ):
+        plain.build_model(cfg)
+    assert plain.build_model(cfg, from_checkpoint=True).rnn.engine == engine
+    with pytest.raises(ValueError, match=f"^engine: '{engine}' has no layer_norm; expected auto or one of reference$"):
+        SkipGRU(3, 4, layer_norm=True, engine=engine)
 
 
 STORED = {
