@@ -8,12 +8,11 @@ docs/gate.json has a wave that this program makes, and the samples of it that a 
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
+os.environ["MPLBACKEND"] = "agg"  # needs no display; read when matplotlib is imported
 from matplotlib import pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 

@@ -7,11 +7,13 @@ from typing import Any, Dict, NamedTuple, Optional, Union
 
 from fairseq import checkpoint_utils, file_utils
 from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from ._fairseq.configuration import read_options
 from .reading import first_sentence
 
 logger = logging.getLogger(__name__)
@@ -48,17 +50,20 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     Raises ValueError, in one line that names ``path`` or the option, if that can't be done.
     """
     try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path), arg_overrides=overrides)
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        # Read before they are overridden, as fairseq adds any name to what is configured by argparse
+        stored = {name for part in state["cfg"].values() for name in read_options(part)}
+        overwrite_args_by_name(state["cfg"], overrides or {})
         unknown = _unknown_parts(state["cfg"])
         if not unknown:
-            state["cfg"].task = drop_unknown_options("task", state["cfg"].task, TASK_DATACLASS_REGISTRY)
+            if isinstance(state["cfg"].task, DictConfig):
+                state["cfg"].task = drop_unknown_options("task", state["cfg"].task, TASK_DATACLASS_REGISTRY)
             num_updates = state["optimizer_history"][-1]["num_updates"]
             models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
     if unknown:
         raise ValueError(f"{path}: unknown {unknown}; --user-dir (user_dir) names the folder of the plugin that has it")
-    stored = {name for part in cfg.values() if isinstance(part, DictConfig) for name in part}
     for name in set(overrides or ()) - stored:
         raise ValueError(f"{name}: none of the checkpoint's options, and only those can be overridden")
     return LoadedModel(models[0], cfg, task, num_updates)
@@ -71,7 +76,8 @@ def _unknown_parts(cfg) -> str:
         "model": {*MODEL_REGISTRY, *ARCH_MODEL_REGISTRY},
         "criterion": CRITERION_REGISTRY,
     }
-    return ", ".join(f"{part} {cfg[part]['_name']!r}" for part in known if cfg[part]["_name"] not in known[part])
+    names = {part: read_options(cfg[part])["_name"] for part in known}
+    return ", ".join(f"{part} {name!r}" for part, name in names.items() if name not in known[part])
 
 
 def drop_unknown_options(part: str, cfg, dataclasses):
@@ -82,8 +88,8 @@ def drop_unknown_options(part: str, cfg, dataclasses):
         cfg: the configuration of this part, a node in the configuration of a run.
         dataclasses: the dataclasses of all tasks, models or criterions that fairseq has registered, by name.
     """
-    if dataclasses.get(cfg.get("_name")) is None:
-        return cfg
+    if not isinstance(cfg, DictConfig) or dataclasses.get(cfg.get("_name")) is None:
+        return cfg  # of a Namespace fairseq takes the options that it needs
     known = {option.name for option in fields(dataclasses[cfg._name])}
     for name in sorted(set(cfg) - known):
         logger.warning(f"{part} {cfg._name}: the checkpoint's option {name!r} is unknown to this version: ignored")

@@ -31,6 +31,7 @@ def test_applied_once():
     from fairseq.data.iterators import BufferedIterator
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
+    from fairseq.tasks.fairseq_task import FairseqTask, StatefulContainer
 
     places = [
         (fairseq.utils, "clip_grad_norm_"),
@@ -41,7 +42,8 @@ def test_applied_once():
         (options, "parse_args_and_arch"),
         (PathManager, "copy"),
     ]
-    places += [(fairseq.trainer.Trainer, "train_step"), (fairseq.trainer.Trainer, "_build_optimizer")]
+    places += [(fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict")]
+    places += [(StatefulContainer, "__getattr__"), (FairseqTask, "build_model")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
     patches.apply()

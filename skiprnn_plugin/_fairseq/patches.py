@@ -6,6 +6,7 @@ says so.
 
 import argparse
 import collections
+import contextlib
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import omegaconf
 import torch
 
+from ..arguments import as_option_errors
 from . import processes
 from .registration import replace, when_imported
 
@@ -31,6 +33,8 @@ def apply() -> None:
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
+    copy_tasks()
+    check_engines_of_models()
     when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
 
 
@@ -222,14 +226,58 @@ def clip_large_gradients() -> None:
     replace(utils, "clip_grad_norm_", wrap)
 
 
+def copy_tasks() -> None:
+    """Let tasks, and what holds one, such as the hub and a criterion, be copied, pickled and sent to a process.
+
+    Without this workaround ``copy`` and ``pickle`` fail with a RecursionError: before a task's state has attributes, it
+    looks for them in itself. A spawned pool that is given a task never answers. Needed until ``StatefulContainer``
+    raises an AttributeError in this case.
+    """
+    from fairseq.tasks.fairseq_task import StatefulContainer
+
+    def wrap(__getattr__):
+        def get_attribute(self, name):
+            if name in ("_state", "_factories"):
+                raise AttributeError(name)
+            return __getattr__(self, name)
+
+        return get_attribute
+
+    replace(StatefulContainer, "__getattr__", wrap)
+
+
+def check_engines_of_models() -> None:
+    """Refuse a model that its engine can't train when the model is built, whatever the task.
+
+    Without this workaround training fails in the first batch. A trained model is not refused, as such an engine may
+    run it. Needed until fairseq asks a model whether it can be trained.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(build_model):
+        def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
+            model = build_model(self, cfg, from_checkpoint)
+            if not from_checkpoint:
+                with as_option_errors({"engine"}):
+                    for module in model.modules():
+                        if hasattr(module, "check_engine"):
+                            module.check_engine()
+            return model
+
+        return build_and_check
+
+    replace(FairseqTask, "build_model", wrap)
+
+
 def fix_trainer() -> None:
-    """Let ``--fp16`` work on CPUs, and count the real batches of a process that has too few.
+    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, and save the user's options.
 
     Without this workaround fairseq needs a GPU for ``--fp16``: for flat gradients (so ``--fp16-no-flatten-grads`` is
     set, which does not change results) and, at each overflow, for the number 0.0. Also, if a process has fewer than
     ``--update-freq`` batches left, fairseq adds a dummy batch. If the dummy comes last, the gradients of the real
-    batches count, but not their sample size and logs, on GPUs too. Needed until the trainer uses its own device and
-    drops dummy batches.
+    batches count, but not their sample size and logs, on GPUs too. And as a task can end training only by changing
+    options, such as ``--max-update``, checkpoints would hold the changed ones. Needed until the trainer uses its own
+    device, drops dummy batches, and asks the task whether to end.
     """
     from fairseq.trainer import Trainer
 
@@ -255,5 +303,13 @@ def fix_trainer() -> None:
 
         return train_step_on_any_device
 
+    def wrap_state(state_dict):
+        def state_dict_with_options_as_given(self):
+            with getattr(self.task, "options_as_given", contextlib.nullcontext)():
+                return state_dict(self)
+
+        return state_dict_with_options_as_given
+
     replace(Trainer, "_build_optimizer", wrap_build)
+    replace(Trainer, "state_dict", wrap_state)
     replace(Trainer, "train_step", wrap_step)

@@ -1,12 +1,13 @@
 """Any fairseq criterion + budget, for models that contain Skip RNN modules."""
 
 import argparse
+import contextlib
 import functools
 import json
 import sys
 from argparse import Namespace
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Type
+from typing import Any, Dict, Iterator, List, Type
 
 import torch
 import yaml
@@ -18,9 +19,12 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from .. import metrics
+from .._fairseq.configuration import read_options
+from ..reading import first_sentence
 from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
 from .listening import Call, listen
 
+_MISFIT = (AssertionError, AttributeError, LookupError, TypeError)
 PREFIX = "with_budget."  # of the names that this criterion adds to the base criterion's logging output
 
 
@@ -75,9 +79,13 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         budget.cost.keep_in(task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
+    def __reduce__(self):
+        """For copies: the class is made for the base criterion, and so is found by no name."""
+        return _make_empty, (type(self).__bases__[0], self.base_class), self.__dict__
+
     def forward(self, model, sample, reduce=True):
         """What the base criterion returns, with the budget added to the loss and further sums to the logging output."""
-        with listen(model) as calls:
+        with listen(model) as calls, refuse_misfits(self.task, type(self.base).__name__, type(model).__name__):
             loss, sample_size, logging_output = self.base(model, sample, reduce=reduce)
         if not calls:
             raise ValueError("--criterion with_budget: expected a model that runs Skip RNN modules, got none that ran")
@@ -129,6 +137,11 @@ def class_with_budget(cls: Type[WithBudgetCriterion], base_class: Type[FairseqCr
     its name with that in a checkpoint when a run is resumed."""
     attributes = {"base_class": base_class, "__doc__": cls.__doc__, "__module__": cls.__module__}
     return type(f"{base_class.__name__}WithBudget", (cls,), attributes)
+
+
+def _make_empty(cls: Type[WithBudgetCriterion], base_class: Type[FairseqCriterion]) -> WithBudgetCriterion:
+    made = class_with_budget(cls, base_class)
+    return made.__new__(made)
 
 
 def per_sequence(values: Tensor, sequences: int) -> Tensor:
@@ -194,21 +207,42 @@ def build_base(cfg, task) -> FairseqCriterion:
     options = parse_options(cfg.base_options)
     root = cfg._get_root() if isinstance(cfg, DictConfig) else None
     if name not in CRITERION_DATACLASS_REGISTRY:
-        return build_registered(legacy_options(name, options, root), task)
+        with refuse_misfits(task, name):
+            return build_registered(legacy_options(name, options, root), task)
     node = OmegaConf.create({"_name": name, **options})
     if root is not None:
         node._set_parent(root)
     try:
-        return build_registered(node, task)
+        with refuse_misfits(task, name):
+            return build_registered(node, task)
     except OmegaConfBaseException as error:
         reason = str(error).split("\n")[0]
         raise ValueError(f"--base-options: got {options} for criterion {name!r}: {reason}") from error
 
 
+@contextlib.contextmanager
+def refuse_misfits(task, base: str, model: str = "") -> Iterator[None]:
+    """Raise ValueError where a base criterion asks for what its task or model does not have.
+
+    fairseq's criterions for texts and speech do, in many ways. Other errors, such as those of a device, pass.
+    """
+    try:
+        yield
+    except Exception as error:
+        # OmegaConfBaseException: an option that is wrong or missing
+        if type(error) is not Exception and not isinstance(error, _MISFIT) or isinstance(error, OmegaConfBaseException):
+            raise
+        place = type(task).__name__ + (model and f" and {model}")
+        raise ValueError(
+            f"--base-criterion: expected one that works with {place}, got {base}, which fails there "
+            f"({first_sentence(error)})"
+        ) from error
+
+
 def legacy_options(name: str, options: Dict[str, Any], root) -> Namespace:
     """For criterions older than fairseq's dataclasses: all options of the run in one namespace."""
-    parts = [] if root is None else [part for part in root.values() if isinstance(part, DictConfig)]
-    flat = {key: value for part in parts for key, value in part.items()}
+    parts = [] if root is None else sorted(root.values(), key=lambda part: isinstance(part, DictConfig))
+    flat = {key: value for part in map(read_options, parts) for key, value in part.items()}
     args = Namespace(**{**flat, **options, "criterion": name})
     _set_legacy_defaults(args, CRITERION_REGISTRY[name])
     return args

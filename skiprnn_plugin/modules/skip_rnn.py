@@ -99,6 +99,7 @@ class SkipRNNBase(nn.Module):
         self.layer_norm = check_flag("layer_norm", layer_norm)
         self.init = check_choice("init", init, INITS)
         self.engine = check_choice("engine", engine, ("auto", *ENGINES))
+        check_engine(engine, ["layer_norm"] if layer_norm else [])  # a trained model does without the others
         self._initial_update_bias = check_finite("update_bias", update_bias)
         self._create_parameters(check_flag("gate", gate), {"device": device, "dtype": dtype})
         self.reset_parameters()
@@ -282,8 +283,6 @@ class SkipRNNBase(nn.Module):
             state = initial if batch == 1 else _tile(initial, batch)
         elif torch.is_grad_enabled():
             state = _keep_in_graph(as_state(state), [initial.h, initial.c])
-        if schedule is not None and gate is not None and torch.is_grad_enabled():
-            state = _keep_in_graph(as_state(state), [gate.weight, gate.bias])
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
@@ -351,12 +350,11 @@ def _tile(state: SkipState, batch_size: int) -> SkipState:
 def _keep_in_graph(state: SkipState, parameters: Sequence[Optional[Tensor]]) -> SkipState:
     """The same state, from which a gradient of 0 reaches ``parameters``, which this call does not use otherwise:
     DistributedDataParallel wants a gradient of every parameter in every training update."""
-    unused = [parameter for parameter in parameters if parameter is not None and parameter.requires_grad]
+    unused = [parameter.sum() for parameter in parameters if parameter is not None and parameter.requires_grad]
     if not unused or not isinstance(state.h, Tensor):
         return state
-    # where, unlike a product, gives 0 for whatever the parameter holds
-    zeros = [torch.where(torch.zeros_like(value, dtype=torch.bool), value, 0).sum() for value in unused]
-    return state._replace(h=state.h + sum(zeros).to(state.h.dtype))
+    never = torch.zeros((), dtype=torch.bool, device=state.h.device)
+    return state._replace(h=torch.where(never, sum(unused).to(state.h.dtype), state.h))
 
 
 class SkipLSTM(SkipRNNBase):

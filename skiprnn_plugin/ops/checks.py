@@ -66,7 +66,18 @@ def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tenso
     if not _agree(state, shapes, x) or x.dtype != dtype:
         _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
         state = SkipState(h, c, *(value if value is None else value.to(dtype) for value in (p, acc)))
+    _check_range("state.p", p)
+    _check_range("state.acc", acc)
     return state if cell.has_c or c is None else state._replace(c=None)
+
+
+def _check_range(argument: str, values: Optional[Tensor]) -> None:
+    """0 to 1, on the CPU alone: a GPU would have to be waited for in every chunk of a stream."""
+    if values is None or values.device.type != "cpu" or not has_values(values):
+        return
+    found = values.tolist()  # takes a tenth of a comparison's time
+    if found and (min(found) < 0 or max(found) > 1):
+        raise ValueError(f"{argument}: expected values from 0 to 1, got {min(found)} to {max(found)}")
 
 
 def gate_dtype(h: Tensor) -> torch.dtype:

@@ -45,7 +45,7 @@ def skip_scan(
             there at all: no update, output 0, no gradient, whatever it holds.
         offsets: where each sequence's real steps begin, [B] integers (left padding); None means 0.
         schedule: updates given from outside instead of the gate's, [B, T] of 0 and 1. ``p`` and ``acc`` go on as if
-            the gate had decided so.
+            the gate had decided so. The output's gradient with respect to the gate is 0 then, and not None.
         noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means ``threshold``.
         threshold: u_t = v_t > threshold, where no noise is given; 0.5 is rounding. A higher one skips more.
         dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].

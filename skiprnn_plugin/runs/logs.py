@@ -1,5 +1,6 @@
 """Runs read from logs of ``fairseq-train --log-format json``: its ``--log-file`` or captured output."""
 
+import argparse
 import ast
 import json
 from dataclasses import dataclass
@@ -76,9 +77,29 @@ def scan_log(path: Path, split: Optional[str]) -> Log:
 
 def _parse_options(path: Path, text: str) -> Dict[str, Any]:
     try:
-        return collect_options(ast.literal_eval(text.strip()))
+        return collect_options(_evaluate(ast.parse(text.strip(), mode="eval").body))
     except (ValueError, SyntaxError, KeyError, TypeError, IndexError) as error:
         raise UserError(f"{path}: a damaged log ({type(error).__name__} in its configuration)") from error
+
+
+def _evaluate(node: ast.AST):
+    """As :func:`ast.literal_eval`, and ``Namespace(...)``, which fairseq prints for what is configured by argparse.
+
+    Numbers may be ``inf`` and ``nan``.
+    """
+    if isinstance(node, ast.Dict):
+        return {_evaluate(key): _evaluate(value) for key, value in zip(node.keys, node.values)}
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "Namespace":
+        options = argparse.Namespace()
+        for keyword in node.keywords:  # names that are none of Python's come as Namespace(**{...})
+            value = _evaluate(keyword.value)
+            vars(options).update(value if keyword.arg is None else {keyword.arg: value})
+        return options
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_evaluate(node.operand)
+    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
+        return float(node.id)
+    return ast.literal_eval(node)
 
 
 def read_log(path: Path, split: Optional[str]) -> Run:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
+from .._fairseq.configuration import read_options, read_own_options
+
 PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
 
@@ -31,14 +33,14 @@ def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:
 
     Files and folders are reduced to their names, as their paths differ from machine to machine.
     """
-    names = {"arch": cfg["model"]["_name"], "criterion": cfg["criterion"]["_name"], "task": cfg["task"]["_name"]}
+    parts = {"arch": "model", "criterion": "criterion", "task": "task", "optimizer": "optimizer"}
+    names = {option: read_options(cfg[part])["_name"] for option, part in parts.items()}
     training = {
-        "optimizer": cfg["optimizer"]["_name"],
         "lr": cfg["optimization"]["lr"][0],
         "clip_norm": cfg["optimization"]["clip_norm"],
         "batch_size": cfg["dataset"]["batch_size"],
     }
-    options = {**cfg["model"], **cfg["criterion"], **cfg["task"]}
+    options = {**read_own_options(cfg, "model"), **read_own_options(cfg, "criterion"), **read_own_options(cfg, "task")}
     paths = {
         name: Path(value).name for name, value in options.items() if name.endswith(PATHS) and isinstance(value, str)
     }

@@ -3,9 +3,10 @@
 import ast
 import math
 import os
-from typing import Any, Iterator, Tuple
 
 from omegaconf import DictConfig, ListConfig
+
+from .._fairseq.configuration import read_own_options
 
 SECTIONS = ("common", "dataset", "optimization", "checkpoint", "optimizer", "lr_scheduler", "ema")
 
@@ -26,8 +27,10 @@ def check_training_options(cfg: DictConfig) -> None:
 
     ``cfg`` is the whole configuration of a run. Options that it lacks are not checked.
     """
-    for section in SECTIONS:
-        for name, values in _options(cfg.get(section)):
+    sections = {section: read_own_options(cfg, section) for section in SECTIONS}
+    for section, options in sections.items():
+        for name, given in options.items():
+            values = tuple(given) if isinstance(given, (ListConfig, list, tuple)) else (given,)
             least = LEAST.get(section, {}).get(name)
             if least is not None and len(values) == 0:
                 raise ValueError(f"{_flag(name)}: expected at least one number, got none")
@@ -36,30 +39,25 @@ def check_training_options(cfg: DictConfig) -> None:
                     raise ValueError(f"{_flag(name)}: expected a number, got nan")
                 if least is not None and value is not None and not least <= value < math.inf:
                     raise ValueError(f"{_flag(name)}: expected a number of at least {least}, got {value}")
-    _check_betas((cfg.get("optimizer") or {}).get("adam_betas"))
-    _check_splits(cfg.get("dataset") or {})
-    _check_restore_file(cfg.get("checkpoint") or {})
-
-
-def _options(section) -> Iterator[Tuple[str, Tuple[Any, ...]]]:
-    """The options of a section, each with its values: one, or several if the option is a list."""
-    for name, value in (section or {}).items():
-        yield name, tuple(value) if isinstance(value, ListConfig) else (value,)
+    for name in ("adam_betas", "adamax_betas"):
+        _check_betas(name, sections["optimizer"].get(name))
+    _check_splits(sections["dataset"])
+    _check_restore_file(sections["checkpoint"])
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _check_betas(betas) -> None:
-    """Raise ValueError if ``--adam-betas``, which fairseq evaluates as Python, is not a pair of numbers in [0, 1)."""
+def _check_betas(name: str, betas) -> None:
+    """Raise ValueError if the option, which fairseq evaluates as Python, is not a pair of numbers in [0, 1)."""
     try:
         values = ast.literal_eval(betas) if isinstance(betas, str) else betas
         wrong = values is not None and not (len(values) == 2 and all(0 <= value < 1 for value in values))
     except (ValueError, SyntaxError, TypeError):
         wrong = True
     if wrong:
-        raise ValueError(f"--adam-betas: expected two numbers in [0, 1), as '(0.9, 0.999)', got {betas!r}")
+        raise ValueError(f"{_flag(name)}: expected two numbers in [0, 1), as '(0.9, 0.999)', got {betas!r}")
 
 
 def _check_splits(dataset) -> None:

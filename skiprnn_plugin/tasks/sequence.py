@@ -1,5 +1,6 @@
 """The common part of the tasks: a Skip RNN makes a prediction for each sequence, or for each of its steps."""
 
+import argparse
 import logging
 import math
 from dataclasses import dataclass, field
@@ -7,6 +8,8 @@ from typing import Optional, Sequence
 
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion as LabelSmoothedCriterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import FairseqTask
@@ -16,8 +19,6 @@ from torch import nn
 from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
-from ..arguments import as_option_errors
-from ..modules.skip_rnn import SkipRNNBase
 from ..predictions import CRITERIONS
 from .options import check_training_options
 from .presentation import Presented
@@ -71,6 +72,12 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
+        """Raises ValueError for a task without a dataclass, and for options, fairseq's too, that can't be meant."""
+        if isinstance(cfg, argparse.Namespace):  # the configuration of the run can't be reached from it
+            raise ValueError(
+                f"task {cfg.task}: expected register_task({cfg.task!r}, dataclass=...) with a subclass of "
+                "SequenceTaskConfig, got a task that is configured by argparse (add_args)"
+            )
         super().__init__(cfg, **kwargs)
         self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
         if not self.from_checkpoint:  # for a training run, but not for a trained model that is loaded
@@ -141,17 +148,11 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         return kept
 
     def build_model(self, cfg, from_checkpoint=False):
-        """Raises ValueError if a named engine can't train the model. A trained model may run with that engine."""
+        """Raises ValueError if a named engine can't train the model; the plugin checks this for every task."""
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = checkpoints.drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
-        model = super().build_model(cfg, from_checkpoint)
-        if not from_checkpoint:
-            with as_option_errors({"engine"}):
-                for module in model.modules():
-                    if isinstance(module, SkipRNNBase):
-                        module.check_engine()
-        return model
+        return super().build_model(cfg, from_checkpoint)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """Raises ValueError if the criterion does not suit what the task predicts.
@@ -163,9 +164,15 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         if from_checkpoint:
             cfg = checkpoints.drop_unknown_options("criterion", cfg, CRITERION_DATACLASS_REGISTRY)
         fitting = CRITERIONS.get(self.predicts)
-        if fitting is not None and cfg._name != fitting and cfg._name in CRITERIONS.values():
-            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {cfg._name}")
-        return super().build_criterion(cfg)  # in fairseq 0.12.2 it has no argument from_checkpoint
+        name = cfg.criterion if isinstance(cfg, argparse.Namespace) else cfg._name
+        if fitting is not None and name != fitting and name in CRITERIONS.values():
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {name}")
+        criterion = super().build_criterion(cfg)  # in fairseq 0.12.2 it has no argument from_checkpoint
+        for_classes = type(getattr(criterion, "base", criterion)) in (CrossEntropyCriterion, LabelSmoothedCriterion)
+        if for_classes and self.predicts in ("labels", "numbers"):
+            given = f"{name} around {cfg.base_criterion}" if hasattr(criterion, "base") else name
+            raise ValueError(f"--criterion: the task predicts {self.predicts}, expected {fitting}, got {given}")
+        return criterion
 
     def post_validate(self, model, stats, agg):
         """fairseq-train calls this after each validation. It ends training once ``--stop-update-fraction`` is reached.
@@ -189,10 +196,10 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
             )
             cfg = self.cfg._get_root()
             # In the middle of an epoch fairseq ends after the next training update, which it validates and saves.
-            cfg.optimization.max_update = stats["num_updates"]
+            self.change_option("optimization", "max_update", stats["num_updates"])
             # At the end of an epoch it can end at once, if the model that it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
-                cfg.optimization.stop_min_lr = math.inf
+                self.change_option("optimization", "stop_min_lr", math.inf)
 
 
 def check_positive(options: dict) -> None:

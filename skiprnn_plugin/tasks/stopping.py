@@ -1,5 +1,6 @@
 """Ends training early, by a signal or by ``--patience``, so that the same command resumes as if it had not ended."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -7,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Optional
+from typing import Iterator, Optional
 
 import torch
 
@@ -98,8 +99,14 @@ class StopsInOrder:
 
     _watch: Optional[SignalWatch] = None
     _train_iterator = None
-    _settings = None  # the user's values of the options that end training, while this mixin has changed them
+    _ending = False  # whether a signal has ended training
+    _as_given = None  # by section and name, the user's values of the options that were changed to end training
     _num_updates = 0
+
+    def __getstate__(self):
+        """For a copy, which has the data but not what belongs to a run in this process: its iterators and handlers."""
+        left_behind = {"_watch": None, "_train_iterator": None, "dataset_to_epoch_iter": {}}
+        return {name: left_behind.get(name, value) for name, value in vars(self).items()}
 
     def begin_epoch(self, epoch, model):
         super().begin_epoch(epoch, model)
@@ -126,15 +133,37 @@ class StopsInOrder:
         # removed from the outputs, as some criterions log every name that they find
         signals = sum(float(output.pop(LOGGED, 0)) for output in logging_outputs)
         super().reduce_metrics(logging_outputs, criterion)
-        if signals > 0 and self._settings is None:
+        if signals > 0 and not self._ending:
+            self._ending = True
             self._end_training()
+
+    def change_option(self, section: str, name: str, value) -> None:
+        """Change an option of fairseq's so that training ends; see :meth:`options_as_given`."""
+        options = self.cfg._get_root()[section]
+        self._as_given = {(section, name): options[name], **(self._as_given or {})}
+        options[name] = value
+
+    @contextlib.contextmanager
+    def options_as_given(self) -> Iterator[None]:
+        """A context in which the options that :meth:`change_option` has changed are what the user gave.
+
+        The plugin's wrapper of fairseq's trainer makes checkpoints in it.
+        """
+        cfg, given = self.cfg._get_root(), self._as_given or {}
+        changed = {(section, name): cfg[section][name] for section, name in given}
+        try:
+            for (section, name), value in given.items():
+                cfg[section][name] = value
+            yield
+        finally:
+            for (section, name), value in changed.items():
+                cfg[section][name] = value
 
     def _end_training(self) -> None:
         cfg = self.cfg._get_root()
-        self._settings = (cfg.optimization.max_update, cfg.dataset.disable_validation)
-        cfg.optimization.max_update = self._num_updates
+        self.change_option("optimization", "max_update", self._num_updates)
         if not self._validation_is_due():
-            cfg.dataset.disable_validation = True
+            self.change_option("dataset", "disable_validation", True)
         path = os.path.join(cfg.checkpoint.save_dir, "checkpoint_last.pt")
         name = (self._watch and self._watch.received) or "a signal to another process"
         if cfg.checkpoint.no_save or cfg.checkpoint.no_last_checkpoints:
@@ -158,8 +187,6 @@ class StopsInOrder:
     def get_checkpoint_dict(self):
         """What fairseq saves for the task in a checkpoint: the best score, and how many validations did not beat it."""
         cfg = self.cfg._get_root()
-        if self._settings is not None:  # fairseq has decided to stop: the checkpoint must hold the user's options
-            cfg.optimization.max_update, cfg.dataset.disable_validation = self._settings
         patience = (
             vars(sys.modules["fairseq_cli.train"].should_stop_early) if "fairseq_cli.train" in sys.modules else {}
         )

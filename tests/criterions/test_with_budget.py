@@ -2,6 +2,7 @@
 
 import argparse
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -299,6 +300,33 @@ def test_base_options_in_any_form(text):
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         build(**options)
+
+
+@pytest.mark.parametrize("base", ["ctc", "sentence_prediction"])
+def test_a_base_criterion_that_the_task_can_not_have(base):
+    with pytest.raises(
+        ValueError, match=f"--base-criterion: expected one that works with SimpleNamespace, got {base},"
+    ):
+        build(base)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("src_tokens"), TypeError("no such argument"), IndexError("x"), Exception("no losses")], ids=repr
+)
+def test_a_base_criterion_that_the_model_can_not_have(error, monkeypatch):
+    criterion = build()
+    monkeypatch.setattr(criterion.base, "forward", mock.Mock(side_effect=error))
+    message = r"--base-criterion: expected one that works with SimpleNamespace and Tagger, got Squares, .*\("
+    with pytest.raises(ValueError, match=message + type(error).__name__):
+        criterion(Tagger(), sample())
+
+
+def test_other_errors_of_a_base_criterion_pass(monkeypatch):
+    """Such as fairseq's trainer looks for."""
+    criterion, error = build(), RuntimeError("CUDA out of memory")
+    monkeypatch.setattr(criterion.base, "forward", mock.Mock(side_effect=error))
+    with pytest.raises(RuntimeError, match="CUDA out of memory"):
+        criterion(Tagger(), sample())
 
 
 def test_help_names_the_base_criterions_flags(monkeypatch):

@@ -124,3 +124,28 @@ def test_a_detached_state_cuts_the_graph(cell, engine):
     assert all(value.requires_grad for value in state if value is not None)
     assert not any(value.requires_grad for value in detached if value is not None)
     torch.testing.assert_close(detached, SkipState(*(v if v is None else v.detach() for v in state)), rtol=0, atol=0)
+
+
+@every_engine
+@every_cell
+@pytest.mark.parametrize("case", ["schedule", "one step", "no step"])
+def test_a_gate_that_decides_nothing_has_a_gradient_of_zero(cell, engine, case):
+    """So that the same parameters have a gradient with every engine and in every way of calling."""
+    steps = {"one step": 1, "no step": 0}.get(case, STEPS)
+    problem = Problem(cell, BATCH, steps, 2, HIDDEN, dtype=dtype_of(engine))
+    schedule = mixed_updates(BATCH, steps) if case == "schedule" else None
+    output, state, _ = problem.run(engine, schedule=schedule)
+    (output.sum() if steps else state.h.sum()).backward()
+    parameters = {name: value for name, value in problem.tensors.items() if name.startswith(("weight_", "bias_", "up"))}
+    assert all(value.grad is not None for value in parameters.values())
+    assert not any(parameters[name].grad.any() for name in ("update_weight", "update_bias"))
+
+
+def test_gradients_of_zero_are_no_nan():
+    """However large the gate's weights have become."""
+    problem = Problem("gru", BATCH, STEPS, 2, HIDDEN)
+    with torch.no_grad():
+        problem.tensors["update_weight"].fill_(float("inf"))
+    output, _, _ = problem.run("reference", schedule=mixed_updates(BATCH, STEPS))
+    output.sum().backward()
+    assert output.isfinite().all() and not problem.tensors["update_weight"].grad.any()

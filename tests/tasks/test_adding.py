@@ -176,6 +176,9 @@ def test_stops_once_solved_below_the_fraction(tmp_path, interval):
     # At the end of an epoch training ends at once; in the middle of an epoch it ends after another training update.
     after = [s["valid_num_updates"] - solved["valid_num_updates"] for s in valid[valid.index(solved) + 1 :]]
     assert after == ([] if solved["valid_num_updates"] % 200 == 0 else [1])
+    for name in ("last", "best"):  # hold what the user gave
+        given = torch.load(tmp_path / f"checkpoint_{name}.pt", weights_only=False)["cfg"]["optimization"]
+        assert given["max_update"] == 2000 and given["stop_min_lr"] == -1
     stored = validate(tmp_path / "checkpoint_last.pt")["valid"][-1]
     assert stored["valid_mse"] == pytest.approx(valid[-1]["valid_mse"], rel=1e-5)
 

@@ -7,7 +7,10 @@ from omegaconf import OmegaConf
 
 from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.cross_entropy_with_budget import CrossEntropyWithBudgetCriterion
+from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
+from skiprnn_plugin.modules import SkipGRU
+from skiprnn_plugin.predictions import CRITERIONS
 from skiprnn_plugin.tasks.sequence import SequenceTask, SequenceTaskConfig
 
 from ..idx_files import write_digits
@@ -17,7 +20,7 @@ from ..tiny_texts import write_texts
 
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion  # isort: skip
 from fairseq.data import FairseqDataset  # isort: skip
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY  # isort: skip
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask  # isort: skip
 
 
 class Letters(FairseqDataset):
@@ -91,12 +94,43 @@ def test_a_criterion_for_classes_where_there_are_none(task, predicts, fitting):
         task.valid_step(sample, model, CrossEntropyCriterion(task, sentence_avg=True))
 
 
+@pytest.mark.parametrize("predicts", ["numbers", "labels"])
+@pytest.mark.parametrize("base", ["cross_entropy", "label_smoothed_cross_entropy"])
+def test_fairseqs_criterions_for_classes_are_refused_when_they_are_built(task, predicts, base):
+    """Alone, and as what ``with_budget`` adds the budget to."""
+    task.predicts = predicts
+    alone = {"_name": base, "sentence_avg": True}
+    within = OmegaConf.merge(
+        WithBudgetConfig(base_criterion=base, base_options={"sentence_avg": True}), {"_name": "with_budget"}
+    )
+    for cfg, given in ((OmegaConf.create(alone), base), (within, f"with_budget around {base}")):
+        message = f"^--criterion: the task predicts {predicts}, expected {CRITERIONS[predicts]}, got {given}$"
+        with pytest.raises(ValueError, match=message):
+            task.build_criterion(cfg)
+
+
 def test_an_engine_runs_trained_models_that_it_can_not_train(task):
     config = OmegaConf.structured(SkipRNNConfig(_name="skip_rnn", zoneout=0.1, engine="indexed", hidden_size=4))
     with pytest.raises(ValueError, match="^--engine: 'indexed' has no zoneout; expected auto or one of reference$"):
         task.build_model(config)
     model = task.build_model(config, from_checkpoint=True).eval()
     assert model(torch.zeros(2, 5, 3)).prediction.shape == (2, 2)
+
+
+@pytest.mark.parametrize("engine", ["indexed", "native"])
+def test_an_engine_that_can_not_train_a_model_of_any_task(engine):
+    """Not in the first batch, but when the model is built; and what no engine could run, when the module is built."""
+    cfg = OmegaConf.structured(SkipRNNConfig(_name="skip_rnn", recurrent_dropout=0.1, engine=engine, hidden_size=4))
+    plain = FairseqTask(None)
+    attributes = {"input_size": 3, "output_size": 2, "per_step": False, "encoder_flops": 0}
+    vars(plain).update(attributes, build_embedding=lambda: None)
+    with pytest.raises(
+        ValueError, match=f"^--engine: '{engine}' has no recurrent_dropout; expected auto or one of ref"
+    ):
+        plain.build_model(cfg)
+    assert plain.build_model(cfg, from_checkpoint=True).rnn.engine == engine
+    with pytest.raises(ValueError, match=f"^engine: '{engine}' has no layer_norm; expected auto or one of reference$"):
+        SkipGRU(3, 4, layer_norm=True, engine=engine)
 
 
 STORED = {

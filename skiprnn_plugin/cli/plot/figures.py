@@ -1,7 +1,9 @@
 """Shared by the figures: making one by matplotlib, which is imported only then, and writing it to a file."""
 
 import argparse
+import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import Callable, Sequence
 
@@ -23,8 +25,28 @@ TITLES = {
 }
 
 
+def load_matplotlib() -> None:
+    """Import matplotlib, even where MPLBACKEND names a backend that is not installed; figures here need none of those.
+
+    matplotlib would refuse to be imported. It keeps a backend that it knows, for whoever imports it next. Raises
+    ImportError if matplotlib is not installed.
+    """
+    if sys.modules.get("matplotlib") is not None:
+        return
+    backend = os.environ.pop("MPLBACKEND", None)
+    try:
+        import matplotlib
+    finally:
+        if backend is not None:
+            os.environ["MPLBACKEND"] = backend
+    if backend:
+        with contextlib.suppress(ValueError):
+            matplotlib.rcParams["backend"] = backend
+
+
 def new_figure(height: float, dpi: int = DPI):
     """An empty matplotlib figure, ``WIDTH`` by ``height`` inches, without pyplot's global state."""
+    load_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,7 +74,7 @@ def check_output(path: Path, formats: Sequence[str] = FORMATS) -> None:
         raise UserError(f"--output {path}: there is no folder {path.parent}")
     if path.suffix in FORMATS:
         try:
-            import matplotlib  # noqa: F401
+            load_matplotlib()
         except ImportError as error:
             raise UserError(
                 f"needs matplotlib ({error}); install it with: pip install 'skiprnn-plugin[plot]'"

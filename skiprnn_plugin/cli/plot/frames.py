@@ -107,12 +107,12 @@ def shrink(frames: Iterable[np.ndarray]) -> np.ndarray:
 
 def draw(sheet: Sheet):
     """A matplotlib figure with the frames in rows of ``PER_ROW``."""
-    from matplotlib.patches import Patch
-
     mosaic, starts = assemble(sheet), sheet.times[::PER_ROW]
     height, width, _ = mosaic.shape
     # Finer than other figures, as frames would otherwise be too small to recognise
     figure = new_figure(height=WIDTH * height / width + 0.7, dpi=2 * DPI)
+    from matplotlib.patches import Patch  # after new_figure, which can import matplotlib under any MPLBACKEND
+
     panel = figure.subplots()
     panel.imshow(mosaic)
     panel.set_title(sheet.title, loc="left", fontsize=9)

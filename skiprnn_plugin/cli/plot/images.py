@@ -55,10 +55,10 @@ def make(task, read: Read) -> Images:
 
 def draw(images: Images):
     """A matplotlib figure with the images in rows of ``PER_ROW``."""
-    from matplotlib.patches import Patch
-
     rows = math.ceil(len(images.pixels) / PER_ROW)
     figure = new_figure(height=2.67 * rows + 0.3)
+    from matplotlib.patches import Patch  # after new_figure, which can import matplotlib under any MPLBACKEND
+
     figure.get_layout_engine().set(h_pad=0.08)
     panels = figure.subplots(rows, PER_ROW, squeeze=False).flatten()
     for panel in panels:
