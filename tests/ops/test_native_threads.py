@@ -31,6 +31,30 @@ def test_two_runs_are_bitwise_equal_with_any_number_of_threads(cell, engine, thr
 
 
 @native
+@pytest.mark.parametrize("later", [True, False], ids=["set", "unset"])
+def test_threads_flush_denormal_numbers_as_the_calling_thread_does(engine, later):
+    rnn, x = SkipGRU(2, 64, engine=engine), torch.full((256, 60, 2), 1e-40)
+    with torch.no_grad():
+        for name, parameter in rnn.named_parameters():
+            if "bias_" in name or "initial" in name:
+                parameter.zero_()
+    before, outputs = torch.get_num_threads(), []
+    try:
+        torch.set_flush_denormal(not later)
+        torch.set_num_threads(2)
+        rnn(x)  # starts the threads
+        torch.set_flush_denormal(later)
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            outputs.append(rnn(x)[0].detach().clone().view(torch.int32))
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
+    assert torch.equal(*outputs)
+    assert bool(outputs[0].any()) != later
+
+
+@native
 @every_cell
 @pytest.mark.parametrize("inputs", [2, 200])
 def test_one_thread_and_two_agree(cell, engine, inputs):

@@ -59,5 +59,6 @@ def take(size: int) -> memoryview:
         if len(_areas) >= MOST:  # forget the oldest, a free one if possible: a lease keeps its memory without this list
             _areas.remove(free[0] if free else _areas[0])
         area = _Area(size)
+        lease = area.lend()
         _areas.append(area)
-        return area.lend()
+        return lease

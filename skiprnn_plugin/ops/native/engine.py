@@ -1,4 +1,4 @@
-"""The engine as :mod:`skiprnn_plugin.ops.autograd` wants one: tensors to pointers and back."""
+"""The forward and the backward of the engine: both hand the addresses of tensors to the library."""
 
 from ctypes import CDLL, Array, addressof, c_int64, c_void_p
 from functools import lru_cache
@@ -20,8 +20,8 @@ SMALL = 1 << 25  # bytes; malloc keeps blocks up to this size for later use
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
 ) -> Tuple[Results, List[Optional[Tensor]]]:
-    """The results; and if the backward's needs are to be kept: the updates' records, the chains that they make [B, 2],
-    and W x + b of every step (None for inputs that are not wide)."""
+    """The results, and what the backward needs if ``keep`` is true: the updates' records, every sequence's last record
+    and number of updates [B, 2], and W x + b of every step (None for inputs that are not wide)."""
     lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
     x, h, c = operands.x, operands.h, operands.c
     batch, steps, hidden = *x.shape[:2], h.shape[2]
@@ -70,7 +70,7 @@ def backward(
     saved = _contiguous(saved)
     to_records, to_chains, to_projected = _addresses(saved)
     used = saved[0].numel() // lib.skiprnn_record_size(problem)
-    kept = Saved(to_records, used, used, to_chains, to_projected or None)  # of a registered op it is an empty tensor
+    kept = Saved(to_records, used, used, to_chains, to_projected or None)  # a registered op has an empty tensor instead
 
     d_output, *d_rest = gradients if operands.c is not None else gradients._replace(c=None)
     strides = (0, 0)
@@ -157,7 +157,7 @@ def _addresses(tensors: Sequence[Optional[Tensor]]) -> List[Optional[int]]:
 
 
 def _empty_like(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
-    """New contiguous tensors like those, which are contiguous; None for None."""
+    """New tensors like the given ones, which are contiguous; None for None."""
     return [tensor if tensor is None else torch.empty_like(tensor) for tensor in tensors]
 
 

@@ -34,6 +34,27 @@ inline void relax() {
 #endif
 }
 
+/* How this thread's floating-point unit rounds, and whether it takes denormal numbers for 0: set_float_mode takes what
+ * float_mode returns, from any thread. */
+#if defined(__x86_64__)
+using FloatMode = unsigned;
+constexpr FloatMode FLAGS = 0x3f;  // what has happened so far, not a mode
+inline FloatMode float_mode() { return __builtin_ia32_stmxcsr() & ~FLAGS; }
+inline void set_float_mode(FloatMode mode) { __builtin_ia32_ldmxcsr(mode); }
+#elif defined(__aarch64__)
+using FloatMode = uint64_t;
+inline FloatMode float_mode() {
+    FloatMode mode;
+    asm volatile("mrs %0, fpcr" : "=r"(mode));
+    return mode;
+}
+inline void set_float_mode(FloatMode mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
+#else
+using FloatMode = int;
+inline FloatMode float_mode() { return 0; }
+inline void set_float_mode(FloatMode) {}
+#endif
+
 using Clock = std::chrono::steady_clock;
 
 /* Spins until `done` returns true or SPIN has passed. Returns whether it is done. */
@@ -54,7 +75,9 @@ public:
     /* Throws std::system_error if no thread can be started. */
     Worker() { std::thread(&Worker::run, this).detach(); }
 
+    /* The part is run in the calling thread's mode, so that it has the same bits in whichever thread it runs. */
     void post(Part given, const void *given_context, int64_t given_index) {
+        mode = float_mode();
         part = given;
         context = given_context;
         index = given_index;
@@ -82,6 +105,7 @@ private:
     Part part;
     const void *context;
     int64_t index;
+    FloatMode mode;
     alignas(64) std::mutex mutex;
     std::condition_variable awake;
 
@@ -95,6 +119,7 @@ private:
             if (!spin([&] { return state.load() == POSTED; })) sleep();
             int posted = POSTED;
             if (!state.compare_exchange_strong(posted, RUNNING)) continue;
+            if (mode != float_mode()) set_float_mode(mode);
             part(context, index);
             state.store(IDLE);
         }
