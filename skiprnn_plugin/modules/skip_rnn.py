@@ -173,6 +173,9 @@ class SkipRNNBase(nn.Module):
         """Raise a ValueError if the engine lacks an option that this module needs in training."""
         check_engine(self.engine, [name for name in FEATURES if getattr(self, name)])
 
+    def flatten_parameters(self) -> None:
+        """Does nothing; for code that calls it on the modules of torch."""
+
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from. The first step after it is always updated."""
         return self._join_states([_tile(self._initial_state(suffix), batch_size) for suffix in self._directions])

@@ -36,6 +36,13 @@ def test_time_first_is_batch_first_transposed(module, last_only):
     assert module(3, 5, batch_first=False).double()(x)[0].shape == (4, 10, 5)
 
 
+def test_code_for_torchs_modules_may_flatten_parameters():
+    rnn, x = build(SkipGRU), sequences()
+    expected = rnn(x)
+    rnn.flatten_parameters()
+    assert_equal(rnn(x), expected)
+
+
 @every_module
 @pytest.mark.parametrize("update_bias", [30.0, -0.5, -30.0], ids=["all-steps", "some-steps", "one-step"])
 def test_forward_creates_no_parameters_and_all_get_a_gradient(module, update_bias):
