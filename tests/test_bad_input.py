@@ -105,6 +105,7 @@ def check(error, flag, capsys):
         (["--engine", "indexed", "--zoneout", "0.1"], "--engine: 'indexed' has no zoneout; expected auto or one of"),
         (["--engine", "native", "--recurrent-dropout", "0.1"], "--engine: 'native' has no recurrent_dropout"),
         (["--engine", "native", "--layer-norm"], "--engine: 'native' has no layer_norm"),
+        (["--combine-valid-subsets", "--valid-subset", "valid,test"], "--combine-valid-subsets: goes with"),
         (["--best-checkpoint-metric", "acuracy"], "--best-checkpoint-metric"),
     ],
     ids=str,

@@ -42,7 +42,9 @@ def test_applied_once():
         (options, "parse_args_and_arch"),
         (PathManager, "copy"),
     ]
-    places += [(fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict")]
+    places += [
+        (fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict", "load_checkpoint")
+    ]
     places += [(StatefulContainer, "__getattr__"), (FairseqTask, "build_model")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
@@ -331,3 +333,16 @@ def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
     assert thread.is_alive()
     release.set()
     thread.join()
+
+
+@pytest.mark.parametrize("options", [(), ("--ema-fp32",)], ids=["", "fp32"])
+def test_averages_begin_with_the_model_of_a_checkpoint_without_them(tmp_path, options):
+    train(tmp_path, *OPTIONS, "--max-update", 2)
+    first = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)["model"]
+    train(tmp_path, *OPTIONS, "--max-update", 3, "--store-ema", "--ema-decay", 0.75, *options)
+    checkpoint = torch.load(tmp_path / "checkpoint_last.pt", weights_only=False)
+    averages, model = checkpoint["extra_state"]["ema"], checkpoint["model"]
+    assert not torch.equal(model["head.weight"], first["head.weight"])
+    for name in model:
+        torch.testing.assert_close(averages[name], 0.75 * first[name] + 0.25 * model[name])
+    train(tmp_path, *OPTIONS, "--max-update", 4, "--store-ema", *options)  # and go on

@@ -270,15 +270,19 @@ def check_engines_of_models() -> None:
 
 
 def fix_trainer() -> None:
-    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, and save the user's options.
+    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, save the user's options, and
+    let ``--store-ema`` begin when a run is resumed.
 
     Without this workaround fairseq needs a GPU for ``--fp16``: for flat gradients (so ``--fp16-no-flatten-grads`` is
     set, which does not change results) and, at each overflow, for the number 0.0. Also, if a process has fewer than
     ``--update-freq`` batches left, fairseq adds a dummy batch. If the dummy comes last, the gradients of the real
     batches count, but not their sample size and logs, on GPUs too. And as a task can end training only by changing
-    options, such as ``--max-update``, checkpoints would hold the changed ones. Needed until the trainer uses its own
-    device, drops dummy batches, and asks the task whether to end.
+    options, such as ``--max-update``, checkpoints would hold the changed ones. And ``--store-ema`` fails when a run
+    resumes from a checkpoint without averages, which fairseq means to start from the checkpoint's model. Needed until
+    the trainer uses its own device, drops dummy batches, asks the task whether to end, and keeps a checkpoint's model
+    until the averages are made of it.
     """
+    from fairseq import checkpoint_utils
     from fairseq.trainer import Trainer
 
     def wrap_build(_build_optimizer):
@@ -310,6 +314,26 @@ def fix_trainer() -> None:
 
         return state_dict_with_options_as_given
 
+    def wrap_load(load_checkpoint):
+        def load_with_averages(self, *args, **kwargs):
+            if not self.cfg.ema.store_ema:
+                return load_checkpoint(self, *args, **kwargs)
+            load = checkpoint_utils.load_checkpoint_to_cpu
+
+            def load_and_begin_averages(*args, **kwargs):
+                state = load(*args, **kwargs)
+                state["extra_state"].setdefault("ema", dict(state["model"]))
+                return state
+
+            checkpoint_utils.load_checkpoint_to_cpu = load_and_begin_averages
+            try:
+                return load_checkpoint(self, *args, **kwargs)
+            finally:
+                checkpoint_utils.load_checkpoint_to_cpu = load
+
+        return load_with_averages
+
     replace(Trainer, "_build_optimizer", wrap_build)
+    replace(Trainer, "load_checkpoint", wrap_load)
     replace(Trainer, "state_dict", wrap_state)
     replace(Trainer, "train_step", wrap_step)

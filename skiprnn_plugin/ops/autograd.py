@@ -79,8 +79,8 @@ class Scan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        tensors = ctx.saved_tensors[: ctx.num_tensors]
-        updates, *saved = ctx.saved_tensors[ctx.num_tensors :]
+        unpacked = ctx.saved_tensors  # once, as activation checkpointing refuses to give a tensor again
+        tensors, (updates, *saved) = unpacked[: ctx.num_tensors], unpacked[ctx.num_tensors :]
         needed, _ = split_operands(ctx.needs_input_grad[-ctx.num_tensors :])
         if any(map(is_batched, gradients)):
             raise RuntimeError(

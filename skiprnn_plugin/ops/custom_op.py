@@ -110,8 +110,9 @@ def _save(ctx, inputs, output):
 
 
 def _differentiate(ctx, gradients):
-    operands, weights = split_operands(ctx.saved_tensors[: ctx.num_tensors])
-    updates, *saved = ctx.saved_tensors[ctx.num_tensors :]
+    unpacked = ctx.saved_tensors  # once, as activation checkpointing refuses to give a tensor again
+    operands, weights = split_operands(unpacked[: ctx.num_tensors])
+    updates, *saved = unpacked[ctx.num_tensors :]
     found = _backward(
         *operands, weights, *ctx.options, ctx.engine, saved, updates, list(_results(gradients)), ctx.need_dx
     )

@@ -64,6 +64,8 @@ def _check_splits(dataset) -> None:
     train, valid = dataset.get("train_subset"), dataset.get("valid_subset")
     if train == "":
         raise ValueError("--train-subset: expected a split, got ''")
+    if dataset.get("combine_valid_subsets") and valid != "valid":
+        raise ValueError(f"--combine-valid-subsets: goes with --valid-subset valid alone, got {valid!r}")
     if valid is not None and not dataset.get("disable_validation"):
         splits = valid.split(",")
         if "" in splits or train in splits:  # training and validation would share an iterator

@@ -1,11 +1,15 @@
 """What torch does to and around functions of tensors: transforms, tracing, tensors that are not plain ones."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import checkpoint
 
-from ..compare import assert_close, assert_equal
-from .problems import Problem, dtype_of, every_other, uniform_noise
+from ..compare import assert_close, assert_equal, assert_gradients_close
+from .problems import Problem, dtype_of, every_engine, every_other, uniform_noise
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
@@ -117,3 +121,20 @@ def test_gradients_of_each_sequence_by_vmap(option):
     together = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0, 0))(weight, x, values)
     alone = [torch.func.grad(total)(weight, sequence, value) for sequence, value in zip(x, values)]
     assert_close(together, torch.stack(alone))
+
+
+class Watching(TorchDispatchMode):
+    """Looks at every operation, and so has the engines run as registered ones."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@every_engine
+@pytest.mark.parametrize("mode", [nullcontext, Watching])
+def test_activation_checkpointing(engine, mode):
+    problem = Problem("lstm", dtype=dtype_of(engine))
+    expected = problem.gradients(problem.run(engine))
+    with mode():
+        output, state, updates = checkpoint(problem.run, engine, use_reentrant=False)
+        assert_gradients_close(problem.gradients((output, state, updates)), expected)
