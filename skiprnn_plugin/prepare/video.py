@@ -25,7 +25,7 @@ def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
 
     Frame k is the one that is shown ``k / frame_rate`` seconds after the first. If ``frame_rate`` is within 1% of the
     video's mean rate, every frame comes once, even if time stamps are up to half a frame early or late. Frames are
-    rotated as the file says.
+    turned and mirrored as the file says.
 
     Raises:
         ValueError: the file can't be read, is not a video, has no frames, is cut off, or a part of it can't be decoded;
@@ -153,5 +153,18 @@ def _with_ends(frames: Iterable[Tuple[Any, Fraction]], step: Fraction) -> Iterat
 
 
 def _as_image(frame: Any) -> np.ndarray:
-    image = frame.to_ndarray(format="rgb24")
-    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))  # both angles are anticlockwise
+    return np.ascontiguousarray(_oriented(frame.to_ndarray(format="rgb24"), _display_matrix(frame)))
+
+
+def _display_matrix(frame: Any) -> np.ndarray:
+    """Where a picture is shown: columns and rows (x, y) become (x, y) times this matrix [2, 2], apart from a shift."""
+    stored = frame.side_data.get("DISPLAYMATRIX")
+    return np.eye(2) if stored is None else np.frombuffer(stored, np.int32).reshape(3, 3)[:2, :2].astype(float)
+
+
+def _oriented(image: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The picture turned by the multiple of 90 degrees that is nearest, and mirrored if the matrix mirrors."""
+    (across, down), (down_across, down_down) = matrix  # where a step to the right leads, and where a step down leads
+    if abs(across) + abs(down_down) < abs(down) + abs(down_across):
+        image, across, down_down = image.swapaxes(0, 1), down_across, down
+    return image[:: -1 if down_down < 0 else 1, :: -1 if across < 0 else 1]

@@ -223,6 +223,18 @@ def test_pictures_of_any_kind_are_brightness(values, checkpoints, mode):
     np.testing.assert_array_equal(values(from_pretrained(checkpoints["images"]), "x.png"), expected.astype(np.float32))
 
 
+TURNED = {2: np.fliplr, 3: lambda x: np.rot90(x, 2), 5: np.transpose, 6: lambda x: np.rot90(x, -1)}
+
+
+@pytest.mark.parametrize("orientation", TURNED)
+def test_pictures_are_turned_and_mirrored_as_the_file_says(values, checkpoints, orientation):
+    exif = Image.Exif()
+    exif[274] = orientation  # EXIF's number for it
+    Image.fromarray(IMAGES[0]).save("x.png", exif=exif)
+    expected = np.float32(TURNED[orientation](IMAGES[0]).reshape(9, 1)) / 255
+    np.testing.assert_array_equal(values(from_pretrained(checkpoints["images"]), "x.png"), expected)
+
+
 def test_json(prints, checkpoints):
     text = "good film other " * 10
     (item,) = json.loads(prints(main, checkpoints["words"], "--json", "--text", text))

@@ -116,19 +116,32 @@ def test_frames_that_are_not_there(tmp_path, name, change, shown):
     assert numbers(path, 25) == shown
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("degrees, corner", [(0, (0, 0)), (90, (0, 1)), (180, (1, 1)), (270, (1, 0))])
-def test_turned_as_the_file_says(tmp_path, degrees, corner):
-    """Clockwise, as a telephone notes how it was held."""
+def test_turned_and_mirrored_as_the_file_says(tmp_path, degrees, corner, mirrored):
+    """Clockwise, as a telephone notes how it was held; then left and right exchanged, as selfie cameras do."""
     path = write_video(tmp_path / "v.mp4", 1)
-    content = bytearray(path.read_bytes())
-    cos, sin = (round(x(np.radians(degrees))) << 16 for x in (np.cos, np.sin))
-    # 40 bytes into the track's header is its matrix (ISO/IEC 14496-12, 8.3.2)
-    struct.pack_into(">9i", content, content.index(b"tkhd") + 44, cos, sin, 0, -sin, cos, 0, 0, 0, 1 << 30)
-    path.write_bytes(content)
+    cos, sin = (round(x(np.radians(degrees))) for x in (np.cos, np.sin))
+    set_matrix(path, *((-cos, sin, sin, cos) if mirrored else (cos, sin, -sin, cos)))
     (frame,) = read_frames(path, 25)
     assert frame.shape == ((48, 64, 3), (64, 48, 3))[degrees // 90 % 2]
     white = [(y, x) for y in (0, 1) for x in (0, 1) if (frame[-y, -x] == 255).all()]
-    assert white == [corner]
+    assert white == [(corner[0], 1 - corner[1]) if mirrored else corner]
+
+
+def test_a_matrix_of_zeros(tmp_path):
+    """The file is damaged there, and the frames are shown as they are stored."""
+    path = write_video(tmp_path / "v.mp4", 1)
+    set_matrix(path, 0, 0, 0, 0)
+    np.testing.assert_array_equal(*read_frames(path, 25), image(0))
+
+
+def set_matrix(path, a, b, c, d):
+    content = bytearray(path.read_bytes())
+    # 40 bytes into the track's header is its matrix (ISO/IEC 14496-12, 8.3.2)
+    matrix = [a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30]
+    struct.pack_into(">9i", content, content.index(b"tkhd") + 44, *matrix)
+    path.write_bytes(content)
 
 
 def cut(suffix, kept):

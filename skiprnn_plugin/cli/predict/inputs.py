@@ -203,8 +203,8 @@ def _is_whole(field: str) -> bool:
 
 
 def _read_png(path: str) -> np.ndarray:
-    """Brightness, uint8 [height, width]."""
-    from PIL import Image
+    """Brightness, uint8 [height, width], turned and mirrored as the file says."""
+    from PIL import Image, ImageOps
 
     with Image.open(path) as image:
         found = image.mode
@@ -216,7 +216,7 @@ def _read_png(path: str) -> np.ndarray:
             raise UserError(
                 f"{path}: expected an opaque picture of 8 bits ({', '.join(IMAGE_MODES)}), got mode {found}"
             )
-        return np.asarray(image.convert("L"))
+        return np.asarray(ImageOps.exif_transpose(image).convert("L"))
 
 
 READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
