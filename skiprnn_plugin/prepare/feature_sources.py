@@ -32,7 +32,7 @@ def read_labelled(folder: Path, has_steps: bool = True) -> Tuple[List[Item], Lis
     items = read_manifest(folder, (), has_steps)
     if "label" not in items[0].fields and items[0].annotations is None:
         raise ValueError(f"{folder / MANIFEST}:1: expected a column 'label' or 'annotations', got neither")
-    classes = read_classes(folder) if (folder / CLASSES).exists() else find_labels(items, "train")
+    classes = read_classes(folder) if (folder / CLASSES).is_file() else find_labels(items, "train")
     check_labels(folder, items, classes)
     return items, classes
 
