@@ -101,15 +101,16 @@ class SkipRNNHub(nn.Module):
         """A sequence as the model reads it: [T, D], or token ids, int64 [T].
 
         Args:
-            raw: what the task's ``encode`` takes; an array [T, D] if it has none of its own. Where the model reads
-                words, their numbers too.
+            raw: what the task's ``encode`` takes; an array [T, D] of any real numbers if it has none of its own. Where
+                the model reads words, their numbers too.
 
         Raises ValueError if it is not such a sequence.
         """
         expected = "a text or token ids [T]" if self.reads_words else f"shape [T, {self.task.input_size}]"
         is_encoded = self.reads_words and not isinstance(raw, str)
         try:
-            tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
+            raw_array = _as_plain_array(raw) if isinstance(raw, np.ndarray) else raw
+            tensor = torch.as_tensor(raw_array if is_encoded else _as_plain_array(self.task.encode(raw_array)))
         except (TypeError, RuntimeError) as error:  # not an array
             raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
         if self.reads_words:
@@ -118,6 +119,8 @@ class SkipRNNHub(nn.Module):
             return self._check_words(tensor.long())
         if tensor.dim() != 2 or tensor.shape[1] != self.task.input_size:
             raise ValueError(f"expected {expected}, got {tuple(tensor.shape)}")
+        if tensor.is_complex():
+            raise ValueError(f"expected {expected}, real numbers, got {tensor.dtype}")
         return tensor.to(next(self.model.parameters()).dtype)
 
     def _check_words(self, numbers: Tensor) -> Tensor:
@@ -168,6 +171,18 @@ class SkipRNNHub(nn.Module):
         if self.task.predicts not in ("classes", "labels") or values.size == 0:
             return None
         return self.class_names[values.argmax() % values.shape[-1]]
+
+
+def _as_plain_array(raw: Any) -> Any:
+    """An array, or what converts itself to one, with the memory layout and type that torch takes; else ``raw`` itself.
+
+    torch refuses another byte order, negative strides and floats of more than 64 bits, and warns of read-only arrays.
+    """
+    if isinstance(raw, Tensor) or not hasattr(raw, "__array__"):
+        return raw
+    array = np.asarray(raw)
+    is_long = array.dtype.kind == "f" and array.itemsize > 8
+    return np.require(array, np.float64 if is_long else array.dtype.newbyteorder("="), ["C", "ALIGNED", "WRITEABLE"])
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -142,7 +142,6 @@ def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str,
 
 def _encode_sequence(hub: SkipRNNHub, array: np.ndarray) -> Tensor:
     """``hub.encode``, which reads [T] as [T, 1] too."""
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
     try:
         return hub.encode(array)
     except ValueError:
