@@ -11,13 +11,20 @@ import numpy as np
 
 from ..reading import first_sentence
 
-SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")  # in lower case
+# In lower case: files that skiprnn-predict reads as texts or arrays. Any other file may be a video, as there are more
+# kinds of videos than a list has; FFmpeg tells by the content.
+NO_VIDEOS = (".csv", ".npy", ".png", ".txt")
 
 NEARBY = 8  # frames; time stamps are sorted within a window of this many
 LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong
 FINEST = 10**6  # the largest denominator of a frame rate, which is therefore at least 1 / FINEST
 LARGEST = 2**26  # the most pixels that a frame has; more pixels mean that the file is damaged
 WHOLE = 0.95  # a file is cut off if it holds a smaller fraction of the duration that its header says
+
+
+def is_video(path: str) -> bool:
+    """Whether the file is taken for a video, by its name, in preparation as in prediction."""
+    return Path(path).suffix.lower() not in NO_VIDEOS
 
 
 def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:

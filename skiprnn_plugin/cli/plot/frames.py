@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arguments import UserError
 from ...runs.checkpoint import HUB_HELP, add_loading_arguments, load_hub, prepare_loading
-from ..predict.videos import add_weights_argument, is_video, open_videos
+from ..predict.videos import add_weights_argument, open_videos
 from .figures import DPI, WIDTH, check_output, new_figure, save
 
 if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from ...prepare.video import is_video
     from ..predict.inputs import check_inputs
 
     check_output(args.output)

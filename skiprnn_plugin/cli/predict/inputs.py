@@ -14,10 +14,9 @@ from torch import Tensor
 
 from ...arguments import UserError
 from ...hub import SkipRNNHub
-from ...prepare.video import SUFFIXES
+from ...prepare.video import is_video
 from ...prepare.video_reader import VideoReader
 from ...reading import first_sentence
-from .videos import is_video
 
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that stand for it in the output
@@ -41,8 +40,7 @@ class Input(NamedTuple):
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that does not exist or that the model can't read."""
     suffixes, kind = (WORD_FILES, "words") if hub.reads_words else (NUMBER_FILES, "numbers")
-    if hub.task.video_folder is not None:
-        suffixes += SUFFIXES
+    reads_videos = hub.task.video_folder is not None
     if not hub.reads_words and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
         raise UserError(f"{flag}: expected a model that reads words, got one of task {hub.cfg.task._name}")
@@ -51,8 +49,9 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
             continue
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
-        if Path(file).suffix.lower() not in suffixes:
-            raise UserError(f"{file}: the model reads {kind}, expected a file {' or '.join(suffixes)}")
+        if Path(file).suffix.lower() not in suffixes and not (reads_videos and is_video(file)):
+            expected = f"{' or '.join(suffixes)}{' or a video' if reads_videos else ''}"
+            raise UserError(f"{file}: the model reads {kind}, expected a file {expected}")
 
 
 def read_inputs(

@@ -19,28 +19,23 @@ def add_weights_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def is_video(path: str) -> bool:
-    """Whether the file's name is a video's."""
-    from ...prepare.video import SUFFIXES
-
-    return Path(path).suffix.lower() in SUFFIXES
-
-
 def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional["VideoReader"]:
     """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
 
     Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
+    from ...prepare.video import is_video
     from ...prepare.video_reader import open_reader
 
-    videos = list(filter(is_video, files))
+    videos = [] if hub.task.video_folder is None else list(filter(is_video, files))
     if not videos:
         if weights is not None:
             raise UserError("--weights: expected a video to encode, got none")
         return None
     if weights is None:
         raise UserError(
-            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+            "--weights: expected the file that skiprnn-prepare video was given, which videos need such as "
+            f"{videos[0]}, got none"
         )
     reader = open_reader(hub.task.video_folder, hub.task.input_size, weights, hub.task.head_steps)
     for video in videos:
