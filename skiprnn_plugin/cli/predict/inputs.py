@@ -136,6 +136,8 @@ def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str,
             _encode_sequence(hub, array[0])
         except ValueError:
             raise UserError(f"{name}: {error}") from error
+    if Path(name).suffix.lower() == ".csv" and array.shape[1] == 2:
+        raise UserError(f"{name}: expected a number on each line, got two{DECIMAL_POINTS}")
     return ((f"{name}[{index}]", part) for index, part in enumerate(array))
 
 
@@ -163,22 +165,32 @@ def _read_npy(path: str) -> np.ndarray:
 def _read_csv(path: str) -> np.ndarray:
     """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
-    A first line without any number is a header.
+    A first line without any number is a header. Numbers with decimal commas are refused where they can be told from
+    whole numbers.
     """
     rows: List[List[float]] = []
-    are_whole = True
+    are_whole, width = True, None
+    padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, skipinitialspace=True, strict=True)
         for index, fields in enumerate(filter(None, reader)):
+            width = width or len(fields)
             if index == 0 and _is_header(fields):
                 continue
+            place = f"{path}:{reader.line_num}"
             wrong = next(itertools.filterfalse(_is_number, fields), None)
             if wrong is not None:
-                raise UserError(f"{path}:{reader.line_num}: expected numbers, got {wrong!r}")
-            if rows and len(fields) != len(rows[0]):
-                raise UserError(f"{path}:{reader.line_num}: expected {len(rows[0])} numbers, got {len(fields)}")
+                raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+            if len(fields) != width:
+                hint = DECIMAL_POINTS if len(fields) == 2 * width else ""
+                raise UserError(f"{place}: expected {width} numbers, got {len(fields)}{hint}")
             rows.append(list(map(float, fields)))
             are_whole = are_whole and all(map(_is_whole, fields))
+            for side in (0, 1):
+                if not padded[side] and any(map(_is_padded, fields[side::2])):
+                    padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
+    if are_whole and width and width % 2 == 0 and padded[1] and not padded[0]:
+        raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
 
@@ -198,6 +210,11 @@ def _is_number(field: str) -> bool:
 
 def _is_whole(field: str) -> bool:
     return field.strip().lstrip("+-").isdecimal()
+
+
+def _is_padded(field: str) -> bool:
+    """Whether a whole number begins with a zero more than it needs, as the digits after a decimal comma may."""
+    return len(field.strip()) > 1 and field.strip().startswith("0")
 
 
 def _read_png(path: str) -> np.ndarray:
@@ -220,5 +237,6 @@ def _read_png(path: str) -> np.ndarray:
 READERS = {".txt": _read_text, ".npy": _read_npy, ".csv": _read_csv, ".png": _read_png}
 WORD_FILES = (".txt", ".npy")
 NUMBER_FILES = (".npy", ".csv", ".png")
+DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
