@@ -1,6 +1,6 @@
 """Reads word2vec's files of word vectors; gensim, which reads the binary ones, is imported only for a file."""
 
-import itertools
+import codecs
 import logging
 import os
 from pathlib import Path
@@ -13,6 +13,7 @@ from ..reading import first_sentence
 logger = logging.getLogger(__name__)
 
 DECIMAL = b"0123456789.-+e \n"  # the bytes of a text file, apart from its words
+MOST_OF_A_LINE = 2**16  # bytes; a vector of 1,000 numbers has up to 25,000 of them
 LARGEST = 1000.0  # word vectors have components around 1; training could not start from a damaged file's huge ones
 
 
@@ -75,17 +76,25 @@ class _WrongFile(ValueError):
 
 def _read_header(path: str, file: BinaryIO, dim: int) -> _Header:
     """Raises :class:`_WrongFile` for vectors of another size than ``dim``, and for more vectors than fit the file."""
-    count, size = _read_counts(file.readline(100))
-    start = file.read(1000)
+    count, size = _read_counts(file.readline(100).removeprefix(codecs.BOM_UTF8))
+    start = file.read(MOST_OF_A_LINE)
     if size != dim:
         raise _WrongFile(f"expected vectors of {dim} numbers (--embedding-dim), got {size}")
-    is_binary = 2 * sum(byte in DECIMAL for byte in start) < len(start)  # even if a text file is damaged here
+    is_binary = not _is_text(start, dim)
     # gensim allocates as many vectors as the header says, even if the file is damaged. Compression makes a file at
     # most 1,000 times smaller.
     room = os.path.getsize(path) * (1000 if path.endswith((".gz", ".bz2")) else 1)
     if not 0 < count * size * (4 if is_binary else 2) <= room:
         raise _WrongFile(f"expected {count} vectors, as its first line says, got a file too short for them")
     return _Header(count, is_binary)
+
+
+def _is_text(start: bytes, dim: int) -> bool:
+    """Whether this, which follows the header, is text, even if it is damaged or begins with a long word."""
+    numbers = start.split(b"\n", 1)[0].split()[-dim:]
+    start = start[:1000]
+    is_decimal = all(byte in DECIMAL for number in numbers for byte in number)
+    return (len(numbers) == dim and is_decimal) or 2 * sum(byte in DECIMAL for byte in start) >= len(start)
 
 
 def _read_counts(line: bytes) -> List[int]:
@@ -99,12 +108,13 @@ def _read_text(file: BinaryIO, count: int, words: set, dim: int) -> Tuple[Dict[s
     """The vectors of these words, and how many lines have no word that a dictionary can have.
 
     gensim refuses the whole file for one such line. Raises ValueError if the file has fewer lines than ``count``, or if
-    a vector of one of the words is not ``dim`` numbers.
+    a vector of one of the words is not ``dim`` numbers. More lines are read too, as programs that add words may leave
+    the header as it was.
     """
     found: Dict[str, np.ndarray] = {}
     file.readline()  # the header
     lines_read = left_out = 0
-    for line in itertools.islice(filter(bytes.strip, file), count):
+    for line in filter(bytes.strip, file):
         lines_read += 1
         stored, *numbers = line.strip().rsplit(None, dim)
         word = stored.decode("utf-8", "surrogateescape")

@@ -59,8 +59,10 @@ def _import_av():
 
 
 def _sample(container: Any, frame_rate: Fraction) -> Iterator[np.ndarray]:
+    from av.stream import Disposition
+
     stream = container.streams.best("video")
-    if stream is None:
+    if stream is None or Disposition.attached_pic in stream.disposition:  # the latter is a sound file's cover
         raise ValueError("it has no pictures")
     step = 1 / Fraction(stream.average_rate or frame_rate)
     early = _tolerance(step, Fraction(stream.time_base), frame_rate)
@@ -134,9 +136,10 @@ def _sorted_stamps(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any,
     """The frames in the given order, with time stamps in seconds that are sorted within a window of NEARBY frames."""
     waiting: Deque[Any] = deque()
     stamps: List[Fraction] = []
-    stamp = -step
+    next_stamp = Fraction(0)  # for a frame without a time stamp: the end of the frame before it
     for frame in frames:
-        stamp = stamp + step if frame.pts is None else frame.pts * frame.time_base
+        stamp = next_stamp if frame.pts is None else frame.pts * frame.time_base
+        next_stamp = stamp + (frame.duration * frame.time_base if frame.duration > 0 else step)
         waiting.append(frame)
         heapq.heappush(stamps, stamp)
         if len(waiting) > NEARBY:

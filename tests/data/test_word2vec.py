@@ -1,5 +1,6 @@
 """Word vectors from files of word2vec's, whole and damaged."""
 
+import codecs
 import gzip
 import random
 import re
@@ -97,6 +98,24 @@ def test_words_that_can_not_be_read_are_left_out(tmp_path, caplog, start, others
     np.testing.assert_array_equal(list(found.values()), VECTORS)
     warning = f"{path}: left out {len(others)} of {count} vectors, whose words can't be read"
     assert [record.getMessage() for record in caplog.records if "skiprnn" in record.name] == [warning]
+
+
+LONG = "फिल्म".encode() * 100
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        codecs.BOM_UTF8 + TEXT,
+        b"6 7\n" + as_text(LONG, [1] * 7) + TEXT[len(HEADER) :],
+        b"3" + TEXT[1:],
+    ],
+    ids=["mark of Windows", "long first word", "more lines than the header says"],
+)
+def test_strange_text_files(path, content):
+    path.write_bytes(content)
+    found = load_word_vectors(str(path), WORDS, 7)
+    np.testing.assert_array_equal([found[word] for word in WORDS], VECTORS)
 
 
 def test_lines_of_other_words_may_hold_anything(path, caplog):

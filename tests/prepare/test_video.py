@@ -89,6 +89,13 @@ def test_whatever_its_time_stamps(tmp_path, name, options):
     assert numbers(path, float(options.get("rate", 25))) == list(range(20))
 
 
+@pytest.mark.parametrize("rate", [10, 25, 50])
+def test_a_stream_without_time_stamps_has_its_own_rate(tmp_path, rate):
+    """FFmpeg gives 25 frames in a second as the mean rate of such files, but the frames know how long they last."""
+    path = write_video(tmp_path / "v.h264", 20, rate, container="h264")
+    assert numbers(path, 10) == [k * rate // 10 for k in range(200 // rate)]
+
+
 def left_out(packets):
     """As screen recorders do it where nothing changes."""
     for packet, time in zip(packets, (0, 1, 5, 6, 9)):
@@ -158,6 +165,21 @@ def write_sound(path):
         file.writeframes(bytes(16000))
 
 
+def write_sound_with_cover(path):
+    """As files .mp3 and .m4a are, whose cover FFmpeg takes for a video of one frame."""
+    with av.open(str(path), "w", format="mp3") as file:
+        sound = file.add_stream("libmp3lame", rate=44100)
+        cover = file.add_stream("mjpeg", rate=1)
+        cover.height, cover.width, cover.pix_fmt = *image(0).shape[:2], "yuvj420p"
+        cover.disposition = av.stream.Disposition.attached_pic
+        picture = av.VideoFrame.from_ndarray(image(0), format="rgb24").reformat(format="yuvj420p")
+        silence = av.AudioFrame.from_ndarray(np.zeros((2, 50000), np.float32), format="fltp", layout="stereo")
+        silence.rate = 44100
+        for stream, frame in ((cover, picture), (sound, silence)):
+            for packet in [*stream.encode(frame), *stream.encode()]:
+                file.mux(packet)
+
+
 def leap(packets):
     packets[1].pts = packets[1].dts = 10**6
     return packets[:2]
@@ -171,6 +193,7 @@ def leap(packets):
         (lambda path: path.write_bytes(b""), "Invalid data|End of file"),
         (lambda path: path.write_text("No video at all.\n" * 100), "Invalid data"),
         (write_sound, "it has no pictures"),
+        (write_sound_with_cover, "it has no pictures"),
         (lambda path: write_video(path, 2, container="matroska", change=leap, bf="0"), "its time stamps jump by 4"),
         (cut(".avi", 0.6), "it is cut off after .* of 2.4 seconds"),
         (cut(".mkv", 0.6), "it is cut off after 1.* of 2.4 seconds"),
