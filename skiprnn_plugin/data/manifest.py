@@ -175,7 +175,7 @@ def parse_annotations(text: str) -> Tuple[Annotation, ...]:
 def read_classes(folder: Path) -> List[str]:
     """The lines of ``classes.txt``, without the spaces around them.
 
-    Raises ValueError if a class is listed twice or is no label, or if there is none.
+    Raises ValueError if a class is listed twice or can't be a label, or if there is none.
     """
     path = folder / CLASSES
     classes: Dict[str, int] = {}

@@ -13,7 +13,7 @@ from ..reading import first_sentence
 
 # In lower case: files that skiprnn-predict reads as texts or arrays. Any other file may be a video, as there are more
 # kinds of videos than a list has; FFmpeg tells by the content.
-NO_VIDEOS = (".csv", ".npy", ".png", ".txt")
+NOT_VIDEOS = (".csv", ".npy", ".png", ".txt")
 
 NEARBY = 8  # frames; time stamps are sorted within a window of this many
 LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong
@@ -24,7 +24,7 @@ WHOLE = 0.95  # a file is cut off if it holds a smaller fraction of the duration
 
 def is_video(path: str) -> bool:
     """Whether the file is taken for a video, by its name, in preparation as in prediction."""
-    return Path(path).suffix.lower() not in NO_VIDEOS
+    return Path(path).suffix.lower() not in NOT_VIDEOS
 
 
 def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:

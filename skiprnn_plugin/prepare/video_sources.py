@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, NamedTuple, Set
 from ..data.manifest import MANIFEST, check_name, read_lines
 from ..reading import show_progress
 from .feature_sources import read_labelled
-from .video import NO_VIDEOS, is_video, read_frames
+from .video import NOT_VIDEOS, is_video, read_frames
 
 CLASS_NUMBERS = "classInd.txt"
 
@@ -110,7 +110,7 @@ def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
             raise ValueError(f"{place}: video {path!r} is in {places[path]} too")
         if not is_video(path):
             raise ValueError(
-                f"{place}: expected a video, got {path!r} (files {', '.join(NO_VIDEOS)} are read as texts or arrays)"
+                f"{place}: expected a video, got {path!r} (files {', '.join(NOT_VIDEOS)} are read as texts or arrays)"
             )
         places[path] = place
     for name, (place, path, fields) in zip(_name_videos([path for _, path, _ in listed]), listed):

@@ -90,8 +90,7 @@ def test_shows_the_models_own_updates(prints, video_runs, figures, tmp_path, ind
         (["x.mp4", "--output", "x.txt"], "--output x.txt: expected a name that ends in .png or .pdf or .svg"),
         (
             ["x.mp4"],
-            "--weights: expected the file that skiprnn-prepare video was given, which videos need such as x.mp4, "
-            "got none",
+            "--weights: expected the file that skiprnn-prepare video was given, which x.mp4 needs as a video, got none",
         ),
     ],
     ids=str,

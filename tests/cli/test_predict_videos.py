@@ -14,7 +14,7 @@ from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.cli.predict.inputs import READERS
-from skiprnn_plugin.prepare.video import NO_VIDEOS
+from skiprnn_plugin.prepare.video import NOT_VIDEOS
 from skiprnn_plugin.prepare.video_reader import VideoReader
 
 from ..command_line import ROOT, run, train
@@ -78,8 +78,8 @@ def test_files_of_any_kind_are_videos_as_in_preparation(prints, video_runs, tmp_
     prints(plot, "frames", video_runs.classification, videos[0], *options, "--output", tmp_path / "frames.png")
 
 
-def test_only_other_readers_files_are_no_videos():
-    assert set(NO_VIDEOS) == set(READERS)
+def test_all_files_but_those_of_other_readers_are_videos():
+    assert set(NOT_VIDEOS) == set(READERS)
 
 
 def thirds(frames):
@@ -108,7 +108,7 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
     [
         (
             [],
-            "--weights: expected the file that skiprnn-prepare video was given, which videos need such as video.mp4, "
+            "--weights: expected the file that skiprnn-prepare video was given, which video.mp4 needs as a video, "
             "got none",
         ),
         (["--weights", "absent.pth"], "absent.pth: can't be read (No such file or directory)"),

@@ -169,27 +169,31 @@ def _read_csv(path: str) -> np.ndarray:
     whole numbers.
     """
     rows: List[List[float]] = []
-    are_whole, width = True, None
+    are_whole, names, width = True, 0, 0
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, skipinitialspace=True, strict=True)
         for index, fields in enumerate(filter(None, reader)):
-            width = width or len(fields)
             if index == 0 and _is_header(fields):
+                names = len(fields)
                 continue
             place = f"{path}:{reader.line_num}"
             wrong = next(itertools.filterfalse(_is_number, fields), None)
             if wrong is not None:
                 raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+            width = width or len(fields)
             if len(fields) != width:
-                hint = DECIMAL_POINTS if len(fields) == 2 * width else ""
-                raise UserError(f"{place}: expected {width} numbers, got {len(fields)}{hint}")
+                raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
+            if width == 2 * names:
+                raise UserError(
+                    f"{place}: expected {names} numbers, as the header has names, got {width}{DECIMAL_POINTS}"
+                )
             rows.append(list(map(float, fields)))
             are_whole = are_whole and all(map(_is_whole, fields))
             for side in (0, 1):
                 if not padded[side] and any(map(_is_padded, fields[side::2])):
                     padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
-    if are_whole and width and width % 2 == 0 and padded[1] and not padded[0]:
+    if are_whole and width % 2 == 0 and padded[1] and not padded[0]:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array

@@ -34,8 +34,8 @@ def open_videos(hub, files: Sequence[str], weights: Optional[Path]) -> Optional[
         return None
     if weights is None:
         raise UserError(
-            "--weights: expected the file that skiprnn-prepare video was given, which videos need such as "
-            f"{videos[0]}, got none"
+            f"--weights: expected the file that skiprnn-prepare video was given, which {videos[0]} needs as a video, "
+            "got none"
         )
     reader = open_reader(hub.task.video_folder, hub.task.input_size, weights, hub.task.head_steps)
     for video in videos:
