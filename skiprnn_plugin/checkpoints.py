@@ -39,7 +39,7 @@ def find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str] = Non
         return path
     names = [checkpoint_file] if checkpoint_file is not None else ["checkpoint_best.pt", "checkpoint_last.pt"]
     for name in names:
-        if (path / name).exists():
+        if (path / name).is_file():
             return path / name
     raise FileNotFoundError(f"{path}: holds no {' or '.join(names)}")
 

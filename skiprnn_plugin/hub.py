@@ -111,8 +111,9 @@ class SkipRNNHub(nn.Module):
         """Turn a user's sequence into what the model reads: [T, D], or token ids, int64 [T].
 
         Args:
-            raw: what the task's ``encode`` takes: an array [T, D], unless the task overrides it. If the model reads
-                token ids, ``raw`` may also be token ids, unless the task's ``inputs`` do not have these.
+            raw: what the task's ``encode`` takes: an array [T, D] of any real numbers, unless the task overrides it. If
+                the model reads token ids, ``raw`` may also be token ids, unless these are not among the task's
+                ``inputs``.
 
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
@@ -121,7 +122,8 @@ class SkipRNNHub(nn.Module):
             expected = "a text or token ids [T]" if "texts" in self.input_kinds else "token ids [T]"
         is_encoded = "token_ids" in self.input_kinds and not isinstance(raw, str)
         try:
-            tensor = torch.as_tensor(raw if is_encoded else self.task.encode(raw))
+            raw_array = _as_plain_array(raw) if isinstance(raw, np.ndarray) else raw
+            tensor = torch.as_tensor(raw_array if is_encoded else _as_plain_array(self.task.encode(raw_array)))
         except (TypeError, RuntimeError) as error:  # not an array
             raise ValueError(f"expected {expected}, got {type(raw).__name__} ({first_sentence(error)})") from error
         if self.reads_words:
@@ -130,6 +132,8 @@ class SkipRNNHub(nn.Module):
             return self._check_token_ids(tensor.long())
         if tensor.dim() != 2 or tensor.shape[1] != self.task.input_size:
             raise ValueError(f"expected {expected}, got {tuple(tensor.shape)}")
+        if tensor.is_complex():
+            raise ValueError(f"expected {expected}, real numbers, got {tensor.dtype}")
         return tensor.to(next(self.model.parameters()).dtype)
 
     def _check_token_ids(self, token_ids: Tensor) -> Tensor:
@@ -180,6 +184,18 @@ class SkipRNNHub(nn.Module):
         if self.task.predicts not in ("classes", "labels") or values.size == 0:
             return None
         return self.class_names[values.argmax() % values.shape[-1]]
+
+
+def _as_plain_array(raw: Any) -> Any:
+    """An array, or what converts itself to one, with the memory layout and type that torch takes; else ``raw`` itself.
+
+    torch refuses another byte order, negative strides and floats of more than 64 bits, and warns of read-only arrays.
+    """
+    if isinstance(raw, Tensor) or not hasattr(raw, "__array__"):
+        return raw
+    array = np.asarray(raw)
+    is_long = array.dtype.kind == "f" and array.itemsize > 8
+    return np.require(array, np.float64 if is_long else array.dtype.newbyteorder("="), ["C", "ALIGNED", "WRITEABLE"])
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -119,6 +119,68 @@ def test_takes_what_the_task_encodes(tmp_path):
         np.testing.assert_array_equal(hub.predict(form), expected)
 
 
+class Table:
+    """Converts itself to an array, as tables of pandas do."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def field_of_records(array):
+    records = np.zeros(len(array), [("time", "i1"), ("values", array.dtype, array.shape[1:])])
+    records["values"] = array
+    return records["values"]
+
+
+# The same numbers in other forms
+FORMS = {
+    "negative strides": lambda array: array[::-1].copy()[::-1],
+    "negative strides in time and features": lambda array: array[::-1, ::-1].copy()[::-1, ::-1],
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
+    "read-only": read_only,
+    "long double": lambda array: array.astype(np.longdouble),
+    "field of records": field_of_records,
+    "table": Table,
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["f2", "f8", "u4", "?"])
+@pytest.mark.parametrize("form", FORMS)
+def test_takes_arrays_of_any_memory_layout(form, dtype):
+    hub = from_pretrained(FOLDER / "skip_gru.pt")
+    array = (np.random.default_rng(0).normal(size=(9, 2)) > 0.5).astype(dtype)
+    given = FORMS[form](array)
+    (got,) = hub.predict([given])
+    np.testing.assert_array_equal(got, hub.predict([array.astype(np.float32)])[0])
+
+
+@pytest.mark.parametrize("form", ["negative strides", "big-endian", "read-only"])
+@pytest.mark.filterwarnings("error")
+def test_takes_token_ids_and_images_of_any_memory_layout(tmp_path, form):
+    words, images = of_task("words", tmp_path), of_task("images", tmp_path)
+    ids = np.array([2, 3, 1])
+    np.testing.assert_array_equal(words.predict([FORMS[form](ids)]), words.predict([ids]))
+    image = np.arange(9, dtype=np.uint8).reshape(3, 3)
+    np.testing.assert_array_equal(images.predict([FORMS[form](image)]), images.predict([image]))
+
+
+@pytest.mark.parametrize("given", [np.ones((3, 2)) * 1j, torch.ones(3, 2) * 1j, [[1j, 2]]], ids=["array", "", "list"])
+def test_refuses_complex_numbers(given):
+    message = r"arrays\[0\]: expected shape \[T, 2\], real numbers, got torch.complex"
+    with pytest.raises(ValueError, match=message):
+        from_pretrained(FOLDER / "skip_gru.pt").predict([given])
+
+
 @pytest.mark.parametrize("task, names", [("words", ("negative", "positive")), ("images", ("0", "1"))])
 def test_runs_once_for_all_that_it_says(tmp_path, task, names):
     hub = of_task(task, tmp_path)

@@ -53,7 +53,7 @@ class FeatureStore:
     def __init__(self, folder: Path, items: Sequence[Item]):
         self.folder = folder
         self.items = list(items)
-        self.is_joint = (folder / FEATURES).exists()
+        self.is_joint = (folder / FEATURES).is_file()
         self.starts = np.cumsum([0, *(item.steps for item in items)])
         self._joint: Optional[np.ndarray] = None
         if self.is_joint and len(self.joint) != self.starts[-1]:

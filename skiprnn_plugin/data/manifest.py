@@ -1,12 +1,16 @@
 """Reads ``manifest.tsv``, the list of a folder's sequences, and ``classes.txt``, the classes of their labels."""
 
 import math
+import re
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 MANIFEST = "manifest.tsv"
 CLASSES = "classes.txt"
 REQUIRED = ("sequence", "split")
+
+# Control characters, others that end a line or mark a file's beginning, and halves of characters
+_UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 
 
 class Annotation(NamedTuple):
@@ -96,8 +100,8 @@ def _parse(header: Sequence[str], line: str, number: int) -> Item:
     fields = dict(zip(header, values))
     check_name(fields["sequence"])
     for column in ("split", "label"):
-        if fields.get(column) == "":
-            raise ValueError(f"expected a {column}, got ''")
+        if column in fields:
+            clean_value(column, fields[column])
     return Item(
         fields["sequence"],
         _steps(fields["steps"]) if "steps" in fields else 0,
@@ -119,6 +123,17 @@ def check_name(name: str) -> None:
     parts = name.split("/")
     if not name.isprintable() or "\\" in name or any(part.strip() in ("", ".", "..") for part in parts):
         raise ValueError(f"expected a sequence's name, perhaps within folders (a/b), got {name!r}")
+
+
+def clean_value(what: str, text: str) -> str:
+    """A label, or another value of a column, as it is read from the manifest: without the spaces around it.
+
+    Raises ValueError, which names ``what``, if it is empty or has a character that a line of the manifest can't hold.
+    """
+    value = text.strip()
+    if not value or _UNWRITABLE.search(value):
+        raise ValueError(f"expected a {what}{' without tabs and line breaks' if value else ''}, got {text!r}")
+    return value
 
 
 def _steps(text: str) -> int:
@@ -158,13 +173,20 @@ def parse_annotations(text: str) -> Tuple[Annotation, ...]:
 
 
 def read_classes(folder: Path) -> List[str]:
-    """The lines of ``classes.txt``. Raises ValueError if a class is listed twice, or if there is none."""
+    """The lines of ``classes.txt``, without the spaces around them.
+
+    Raises ValueError if a class is listed twice or can't be a label, or if there is none.
+    """
     path = folder / CLASSES
     classes: Dict[str, int] = {}
     for number, line in read_lines(path):
-        if line in classes:
-            raise ValueError(f"{path}:{number}: class {line!r} is in line {classes[line]} too")
-        classes[line] = number
+        try:
+            name = clean_value("class", line)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+        if name in classes:
+            raise ValueError(f"{path}:{number}: class {name!r} is in line {classes[name]} too")
+        classes[name] = number
     if not classes:
         raise ValueError(f"{path}: expected a class on each line, got none")
     return list(classes)

@@ -1,6 +1,5 @@
 """The MNIST database's images as sequences of pixels, or of rows (the Skip RNN paper, section 4.3)."""
 
-import os
 from pathlib import Path
 from typing import Optional, Tuple
 
@@ -35,10 +34,13 @@ def read_database(folder: Path, part: str) -> Tuple[np.ndarray, np.ndarray]:
 
 
 def _find(folder: Path, name: str, kind: str) -> Path:
-    """The first file that exists; the database is published under several names."""
+    """The first file that exists; the database is published under several names.
+
+    A folder of such a name is passed over: some archives unpack to one beside the file.
+    """
     names = [f"{name}{separator}{kind}{end}" for separator in "-." for end in ("", ".gz")]
     for file in names:
-        if os.path.exists(folder / file):
+        if (folder / file).is_file():
             return folder / file
     raise ValueError(f"{folder}: expected the MNIST database's file {names[0]} (or {', '.join(names[1:])}), got none")
 

@@ -68,7 +68,7 @@ def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tu
     if threshold > 0.99 and torch.tensor(threshold, dtype=p.dtype, device="cpu").item() >= 1:  # v never exceeds 1
         return room.clone(), torch.zeros_like(room, dtype=torch.bool)
     need, slack = _additions(p, acc, threshold)
-    count = torch.fmin(need.floor().clamp_(min=0), room.to(p.dtype)).long()
+    count = torch.where(need >= room, room, need.floor().clamp_(min=0).long())  # p's type would round a large room
     return count, (need - need.round()).abs_() <= slack
 
 

@@ -73,7 +73,8 @@ def _read_videos(path: Path, split: str, classes: List[str]) -> Iterator[Dict[st
 
 
 def _parse(line: Dict[str, str], split: str, known: set) -> Dict[str, str]:
-    name, actions, length = (line[column] or "" for column in NEEDED)
+    # a line break within a quoted field would break the manifest's line
+    name, actions, length = (" ".join((line[column] or "").split()) for column in NEEDED)
     check_name(name)
     for annotation in parse_annotations(actions):
         if annotation.label not in known:

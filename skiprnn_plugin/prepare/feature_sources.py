@@ -9,7 +9,16 @@ from typing import Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..data.features import FeatureStore
-from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
+from ..data.manifest import (
+    CLASSES,
+    MANIFEST,
+    Item,
+    check_labels,
+    clean_value,
+    find_labels,
+    read_classes,
+    read_manifest,
+)
 from ..reading import first_sentence
 from .write_features import Source
 
@@ -32,7 +41,7 @@ def read_labelled(folder: Path, has_steps: bool = True) -> Tuple[List[Item], Lis
     items = read_manifest(folder, (), has_steps)
     if "label" not in items[0].fields and items[0].annotations is None:
         raise ValueError(f"{folder / MANIFEST}:1: expected a column 'label' or 'annotations', got neither")
-    classes = read_classes(folder) if (folder / CLASSES).exists() else find_labels(items, "train")
+    classes = read_classes(folder) if (folder / CLASSES).is_file() else find_labels(items, "train")
     check_labels(folder, items, classes)
     return items, classes
 
@@ -50,7 +59,7 @@ def read_subjects(
 
     The file holds ``values`` [sum of steps, D], the sequences one after the other, and three arrays with an element for
     each sequence: ``lengths``, its number of steps, and ``labels`` and ``subject``, numbers or names. If the labels are
-    numbers from 0, it may also hold ``label_names``.
+    numbers from 0, it may also hold ``label_names``. Spaces around names do not count.
 
     Args:
         path: the file.
@@ -63,9 +72,9 @@ def read_subjects(
         ValueError: the file is not what it should be, a named subject does not exist, or a split gets no subject.
     """
     arrays = _read_arrays(path)
-    lengths, labels = arrays["lengths"], _label_names(path, arrays)
-    subjects = list(map(str, arrays["subject"].tolist()))
-    names = list(map(str, np.unique(arrays["subject"]).tolist()))
+    lengths, (labels, classes) = arrays["lengths"], _name_labels(path, arrays)
+    subjects = _names(path, "subject", arrays["subject"])
+    names = list(dict.fromkeys(subjects[place] for place in np.argsort(arrays["subject"], kind="stable")))
     splits: Dict[str, str] = {}
     for split, option, chosen in (
         ("test", "held_out_subjects", held_out_subjects),
@@ -90,14 +99,13 @@ def read_subjects(
     for split in ("train", "valid", "test"):
         if not any(row["split"] == split for row in rows):
             raise ValueError(f"{path}: expected subjects for each split, got none of {len(names)} for {split}")
-    classes = arrays["label_names"].tolist() if "label_names" in arrays else np.unique(arrays["labels"]).tolist()
     values = _unpack(path)
     if len(values) != lengths.sum():
         raise ValueError(
             f"{path}: expected as many values as lengths add up to, {lengths.sum():,}, got {len(values):,}"
         )
     starts = np.cumsum([0, *lengths.tolist()]).tolist()
-    return Source(path, rows, values.shape[1], list(map(str, classes)), lambda i: values[starts[i] : starts[i + 1]])
+    return Source(path, rows, values.shape[1], classes, lambda i: values[starts[i] : starts[i + 1]])
 
 
 def _read_arrays(path: Path) -> Dict[str, np.ndarray]:
@@ -125,13 +133,27 @@ def _read_arrays(path: Path) -> Dict[str, np.ndarray]:
     return found
 
 
-def _label_names(path: Path, arrays: Dict[str, np.ndarray]) -> List[str]:
-    labels, names = arrays["labels"], arrays.get("label_names")
-    if names is None:
-        return list(map(str, labels.tolist()))
+def _name_labels(path: Path, arrays: Dict[str, np.ndarray]) -> Tuple[List[str], List[str]]:
+    """The label of each sequence, and the classes."""
+    labels = arrays["labels"]
+    if "label_names" not in arrays:
+        named = _names(path, "labels", labels)
+        return named, sorted(set(named)) if labels.dtype.kind == "U" else list(map(str, np.unique(labels).tolist()))
+    names = _names(path, "label_names", arrays["label_names"])
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: label_names: expected each name once, got {name!r} {names.count(name)} times")
     if labels.dtype.kind == "U" or labels.min() < 0 or labels.max() >= len(names):
         raise ValueError(f"{path}: labels: expected numbers of 0 to {len(names) - 1}, as there are label_names")
-    return names[labels].tolist()
+    return [names[label] for label in labels], names
+
+
+def _names(path: Path, argument: str, array: np.ndarray) -> List[str]:
+    """Numbers or names as they will be read from the manifest. Raises ValueError for one that it can't hold."""
+    try:
+        return [clean_value("name", str(value)) for value in array.tolist()]
+    except ValueError as error:
+        raise ValueError(f"{path}: {argument}: {error}") from error
 
 
 def _unpack(path: Path) -> np.ndarray:

@@ -30,8 +30,8 @@ def binarize_imdb(
       it, and the dictionary ``dict.txt``.
     - ``label/`` holds the label of each review, then the end-of-sentence symbol, which ``sentence_prediction`` strips.
       Its ``dict.txt`` has only neg and pos, whose ids minus the dictionary's ``nspecial`` are 0 and 1.
-    - ``prepare.json`` holds the options, the size of the vocabulary (without special symbols) and each split's counts;
-      :func:`~skiprnn_plugin.prepare.tokenize_text.load_tokenizer` reads it.
+    - ``prepare.json`` holds the options, whether words keep their combining marks, the size of the vocabulary (without
+      special symbols) and each split's counts; :func:`~skiprnn_plugin.prepare.tokenize_text.load_tokenizer` reads it.
     - ``sentencepiece.bpe.model`` is written if ``bpe`` is ``sentencepiece``.
 
     The vocabulary and the sentencepiece model are made from the training split only. The reviews of a split are sorted
@@ -74,6 +74,7 @@ def binarize_imdb(
         "source": source.resolve().name,
         "version": __version__,
         "bpe": bpe,
+        "combining_marks": bpe == "none",
         "vocab_size": vocab_size,
         "min_count": min_count,
         "valid_fraction": valid_fraction,

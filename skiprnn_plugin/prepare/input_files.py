@@ -11,6 +11,7 @@ from ..arguments import UserError
 from ..reading import first_sentence
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
 
 
@@ -40,22 +41,36 @@ def read_npy(path: str) -> np.ndarray:
 def read_csv(path: str) -> np.ndarray:
     """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
-    A first line without any number is a header.
+    A first line without any number is a header. Numbers with decimal commas are refused where they can be told from
+    whole numbers.
     """
     rows: List[List[float]] = []
-    are_whole = True
+    are_whole, names, width = True, 0, 0
+    padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     with open(path, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, skipinitialspace=True, strict=True)
         for index, fields in enumerate(filter(None, reader)):
             if index == 0 and _is_header(fields):
+                names = len(fields)
                 continue
+            place = f"{path}:{reader.line_num}"
             wrong = next(itertools.filterfalse(_is_number, fields), None)
             if wrong is not None:
-                raise UserError(f"{path}:{reader.line_num}: expected numbers, got {wrong!r}")
-            if rows and len(fields) != len(rows[0]):
-                raise UserError(f"{path}:{reader.line_num}: expected {len(rows[0])} numbers, got {len(fields)}")
+                raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+            width = width or len(fields)
+            if len(fields) != width:
+                raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
+            if width == 2 * names:
+                raise UserError(
+                    f"{place}: expected {names} numbers, as the header has names, got {width}{DECIMAL_POINTS}"
+                )
             rows.append(list(map(float, fields)))
             are_whole = are_whole and all(map(_is_whole, fields))
+            for side in (0, 1):
+                if not padded[side] and any(map(_is_padded, fields[side::2])):
+                    padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
+    if are_whole and width % 2 == 0 and padded[1] and not padded[0]:
+        raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
 
@@ -77,9 +92,14 @@ def _is_whole(field: str) -> bool:
     return field.strip().lstrip("+-").isdecimal()
 
 
+def _is_padded(field: str) -> bool:
+    """Whether a whole number begins with a zero more than it needs, as the digits after a decimal comma may."""
+    return len(field.strip()) > 1 and field.strip().startswith("0")
+
+
 def read_png(path: str) -> np.ndarray:
-    """Brightness, uint8 [height, width]."""
-    from PIL import Image
+    """Brightness, uint8 [height, width], turned and mirrored as the file says."""
+    from PIL import Image, ImageOps
 
     with Image.open(path) as image:
         found = image.mode
@@ -91,7 +111,7 @@ def read_png(path: str) -> np.ndarray:
             raise UserError(
                 f"{path}: expected an opaque picture of 8 bits ({', '.join(IMAGE_MODES)}), got mode {found}"
             )
-        return np.asarray(image.convert("L"))
+        return np.asarray(ImageOps.exif_transpose(image).convert("L"))
 
 
 # By the kind of a task's inputs (see skiprnn_plugin.tasks.presentation.Inputs): a function for each suffix

@@ -40,7 +40,7 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
             os.rename(dest, old)
         os.rename(part, dest)
     except OSError as error:
-        raise UserError(f"{dest}: can't be written ({first_sentence(error)})") from error
+        raise UserError(f"{dest}: can't be written ({error.strerror or first_sentence(error)})") from error
     finally:
         if not resume:
             shutil.rmtree(part, ignore_errors=True)

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import unicodedata
+from functools import cache
 from pathlib import Path
 from typing import Callable, Iterable, List
 
@@ -17,19 +18,48 @@ Tokenizer = Callable[[str], List[str]]
 
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _APOSTROPHES = str.maketrans("\u2019\u00b4", "''")
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[.!?]")
+_JOINERS = "\u200c\u200d"  # without width, between letters of a word in Persian and in languages of India
+_WORD_WITHOUT_MARKS = re.compile(r"[^\W_]+(?:'[^\W_]+)*|[.!?]")
 
 
 def tokenize_words(text: str) -> List[str]:
     """Lower-case words, with ``.``, ``!`` and ``?`` as separate words.
 
-    A word consists of letters and digits of any language (in Unicode's composed form, NFC), perhaps with apostrophes
-    inside: "don't", "film's" and "o'hara" stay whole. A typographic apostrophe, or an acute accent in its place,
-    becomes a plain one. Everything else (hyphens, commas, quotes, brackets, ``<br />``) separates words and is dropped:
-    word vectors seldom have these, and without them more of a review fits into the steps that a model reads.
+    A word consists of letters and digits of any language (in Unicode's composed form, NFC) with their combining marks,
+    such as the vowel signs of Hindi, Thai and Arabic, and perhaps with apostrophes or joiners inside: "don't", "film's"
+    and "o'hara" stay whole. A typographic apostrophe, or an acute accent in its place, becomes a plain one. Everything
+    else (hyphens, commas, quotes, brackets, ``<br />``) separates words and is dropped: word vectors seldom have these,
+    and without them more of a review fits into the steps that a model reads. Text without spaces between words, as in
+    Thai and Chinese, needs sentencepiece.
+    """
+    text = _without_line_breaks(text).translate(_APOSTROPHES).lower()
+    text = unicodedata.normalize("NFC", text)  # after lower-casing, which makes marks, as that of U+0130
+    pattern = _WORD_WITHOUT_MARKS if text.isascii() else _word_pattern()  # the former is faster
+    return pattern.findall(text)
+
+
+def tokenize_words_without_marks(text: str) -> List[str]:
+    """As :func:`tokenize_words`, but combining marks separate words and are dropped.
+
+    This is how folders were made whose record has no ``combining_marks``. Where no word has such marks, which is so in
+    nearly all English text, the words are the same.
     """
     text = _without_line_breaks(text).translate(_APOSTROPHES)
-    return _WORD.findall(unicodedata.normalize("NFC", text).lower())
+    return _WORD_WITHOUT_MARKS.findall(unicodedata.normalize("NFC", text).lower())
+
+
+@cache
+def _word_pattern() -> re.Pattern:
+    """Made when it is first needed, as looking up the category of so many characters takes a moment."""
+    candidates = map(chr, range(0x300, 0x20000))  # all marks but variation selectors, which choose a picture
+    marks = "".join(
+        character
+        for character in candidates
+        if unicodedata.category(character) in ("Mn", "Mc")
+        and "VARIATION SELECTOR" not in unicodedata.name(character, "")
+    )
+    letters = rf"[^\W_]+(?:[{marks}]+[^\W_]*)*"
+    return re.compile(rf"{letters}(?:['{_JOINERS}]{letters})*|[.!?]")
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
@@ -83,13 +113,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     record = Path(folder) / RECORD
     try:
-        bpe = json.loads(record.read_text(encoding="utf-8"))["bpe"]
+        options = json.loads(record.read_text(encoding="utf-8"))
+        bpe = options["bpe"]
         if bpe not in TOKENIZERS:
             raise ValueError(f"bpe is {bpe!r}, expected one of {', '.join(TOKENIZERS)}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{record}: not a record of skiprnn-prepare ({error})") from error
     if bpe == "none":
-        return tokenize_words
+        return tokenize_words if options.get("combining_marks") else tokenize_words_without_marks
     model = Path(folder) / MODEL
     try:
         return sentencepiece_tokenizer(model.read_bytes())

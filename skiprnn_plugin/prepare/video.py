@@ -11,7 +11,9 @@ import numpy as np
 
 from ..reading import first_sentence
 
-SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm", ".wmv")  # in lower case
+# In lower case: files that skiprnn-predict reads as texts or arrays. Any other file may be a video, as there are more
+# kinds of videos than a list has; FFmpeg tells by the content.
+NOT_VIDEOS = (".csv", ".npy", ".png", ".txt")
 
 NEARBY = 8  # frames; time stamps are sorted within a window of this many
 LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong
@@ -20,12 +22,17 @@ LARGEST = 2**26  # the most pixels that a frame has; more pixels mean that the f
 WHOLE = 0.95  # a file is cut off if it holds a smaller fraction of the duration that its header says
 
 
+def is_video(path: str) -> bool:
+    """Whether the file is taken for a video, by its name, in preparation as in prediction."""
+    return Path(path).suffix.lower() not in NOT_VIDEOS
+
+
 def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
     """Sample a video every ``1 / frame_rate`` seconds: one frame at a time, uint8 RGB [H, W, 3].
 
     Frame k is the one that is shown ``k / frame_rate`` seconds after the first. If ``frame_rate`` is within 1% of the
     video's mean rate, every frame comes once, even if time stamps are up to half a frame early or late. Frames are
-    rotated as the file says.
+    turned and mirrored as the file says.
 
     Raises:
         ValueError: the file can't be read, is not a video, has no frames, is cut off, or a part of it can't be decoded;
@@ -52,8 +59,10 @@ def _import_av():
 
 
 def _sample(container: Any, frame_rate: Fraction) -> Iterator[np.ndarray]:
+    from av.stream import Disposition
+
     stream = container.streams.best("video")
-    if stream is None:
+    if stream is None or Disposition.attached_pic in stream.disposition:  # the latter is a sound file's cover
         raise ValueError("it has no pictures")
     step = 1 / Fraction(stream.average_rate or frame_rate)
     early = _tolerance(step, Fraction(stream.time_base), frame_rate)
@@ -127,9 +136,10 @@ def _sorted_stamps(frames: Iterable[Any], step: Fraction) -> Iterator[Tuple[Any,
     """The frames in the given order, with time stamps in seconds that are sorted within a window of NEARBY frames."""
     waiting: Deque[Any] = deque()
     stamps: List[Fraction] = []
-    stamp = -step
+    next_stamp = Fraction(0)  # for a frame without a time stamp: the end of the frame before it
     for frame in frames:
-        stamp = stamp + step if frame.pts is None else frame.pts * frame.time_base
+        stamp = next_stamp if frame.pts is None else frame.pts * frame.time_base
+        next_stamp = stamp + (frame.duration * frame.time_base if frame.duration > 0 else step)
         waiting.append(frame)
         heapq.heappush(stamps, stamp)
         if len(waiting) > NEARBY:
@@ -153,5 +163,18 @@ def _with_ends(frames: Iterable[Tuple[Any, Fraction]], step: Fraction) -> Iterat
 
 
 def _as_image(frame: Any) -> np.ndarray:
-    image = frame.to_ndarray(format="rgb24")
-    return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))  # both angles are anticlockwise
+    return np.ascontiguousarray(_oriented(frame.to_ndarray(format="rgb24"), _display_matrix(frame)))
+
+
+def _display_matrix(frame: Any) -> np.ndarray:
+    """Where a picture is shown: columns and rows (x, y) become (x, y) times this matrix [2, 2], apart from a shift."""
+    stored = frame.side_data.get("DISPLAYMATRIX")
+    return np.eye(2) if stored is None else np.frombuffer(stored, np.int32).reshape(3, 3)[:2, :2].astype(float)
+
+
+def _oriented(image: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """The picture turned by the multiple of 90 degrees that is nearest, and mirrored if the matrix mirrors."""
+    (across, down), (down_across, down_down) = matrix  # where a step to the right leads, and where a step down leads
+    if abs(across) + abs(down_down) < abs(down) + abs(down_across):
+        image, across, down_down = image.swapaxes(0, 1), down_across, down
+    return image[:: -1 if down_down < 0 else 1, :: -1 if across < 0 else 1]

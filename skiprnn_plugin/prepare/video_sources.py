@@ -1,13 +1,14 @@
 """Finds the videos that ``skiprnn-prepare video`` reads: those of UCF-101's lists, or of the user's manifest."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Set
 
 from ..data.manifest import MANIFEST, check_name, read_lines
 from ..reading import show_progress
 from .feature_sources import read_labelled
-from .video import read_frames
+from .video import NOT_VIDEOS, is_video, read_frames
 
 CLASS_NUMBERS = "classInd.txt"
 
@@ -16,7 +17,8 @@ class Videos(NamedTuple):
     """Labelled videos.
 
     Attributes:
-        rows: the manifest's columns for each video, without ``steps``; its name is its path without the suffix.
+        rows: the manifest's columns for each video, without ``steps``; its name is its path without the suffix, or
+            with it where another video has the same name.
         files: the path of each video.
         classes: the labels that videos may have.
         missing: the paths of listed videos that do not exist.
@@ -103,11 +105,19 @@ def _read_list(path: Path, split: str, classes: List[str]) -> Iterator[_Listed]:
 def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
     videos = Videos([], [], classes, [])
     places: Dict[str, str] = {}
-    for place, path, fields in listed:
-        name = os.path.splitext(path)[0]
-        if name in places:
-            raise ValueError(f"{place}: video {name!r} is in {places[name]} too")
-        places[name] = place
+    for place, path, _ in listed:
+        if path in places:
+            raise ValueError(f"{place}: video {path!r} is in {places[path]} too")
+        if not is_video(path):
+            raise ValueError(
+                f"{place}: expected a video, got {path!r} (files {', '.join(NOT_VIDEOS)} are read as texts or arrays)"
+            )
+        places[path] = place
+    for name, (place, path, fields) in zip(_name_videos([path for _, path, _ in listed]), listed):
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
         if (folder / path).is_file():
             videos.rows.append({**fields, "sequence": name})
             videos.files.append(folder / path)
@@ -122,6 +132,15 @@ def _find(folder: Path, listed: List[_Listed], classes: List[str]) -> Videos:
                 f"({', '.join(paths[:2])}, ...)"
             )
     return videos
+
+
+def _name_videos(paths: List[str]) -> List[str]:
+    """A name for each of these paths, all different: the path without its suffix if no other video has that name."""
+    names = [os.path.splitext(path)[0].strip() for path in paths]
+    while len(set(names)) < len(names):
+        counts = Counter(names)
+        names = [path if counts[name] > 1 else name for name, path in zip(names, paths)]
+    return names
 
 
 def check_readable(videos: Videos, frame_rate: float) -> None:

@@ -25,7 +25,7 @@ class Source(NamedTuple):
         path: the file or folder that they come from.
         rows: the manifest's columns for each sequence, without ``steps``.
         width: the number of features of a step, D.
-        classes: the lines of ``classes.txt``; if empty, the file is not written.
+        classes: the lines of ``classes.txt``.
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
         passes_over: whether sequences that can't be read are left out.
@@ -65,8 +65,10 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
 
     Raises:
         ValueError: a sequence can't be read or does not fit ``dtype``, and may not be left out; or a split has no
-            sequence.
+            sequence; or there are fewer than two classes.
     """
+    if len(source.classes) < 2:
+        raise ValueError(f"expected at least two classes, got {source.classes}")
     known = json.dumps(
         {"path": str(source.path.resolve()), "options": options, "rows": zlib.crc32(repr(source.rows).encode())}
     )
@@ -144,8 +146,7 @@ def _finish(
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
     _write_manifest(folder / MANIFEST, found)
-    if source.classes:
-        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
+    (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
     np.savez(folder / STATISTICS, **compute_statistics(folder, "train")._asdict())
     record = {
         "source": source.path.resolve().name,

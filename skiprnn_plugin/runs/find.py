@@ -18,7 +18,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     if not run.is_dir():
         return run
     file = run / f"checkpoint_{checkpoint or 'last'}.pt"
-    if file.exists():
+    if file.is_file():
         return file
     if checkpoint:
         raise UserError(f"{run}: holds no {file.name}")
@@ -34,7 +34,7 @@ def find_log(path: str) -> Path:
 
 
 def _only_log(folder: Path, found: str) -> Path:
-    logs = sorted(log for log in folder.glob("*.log") if not is_hidden(log.name))
+    logs = sorted(log for log in folder.glob("*.log") if log.is_file() and not is_hidden(log.name))
     if len(logs) != 1:
         names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
         raise UserError(f"{folder}: {found} {names}")

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from ..arguments import UserError
 from ..hub import SkipRNNHub
-from ..prepare.input_files import READERS, read_lines
-from ..prepare.video import SUFFIXES
+from ..prepare.input_files import DECIMAL_POINTS, READERS, read_lines
+from ..prepare.video import is_video
 from ..prepare.video_reader import VideoReader, open_reader
 from ..reading import first_sentence
 
@@ -38,9 +38,7 @@ class Input(NamedTuple):
 
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that does not exist or that the task does not take."""
-    task, suffixes = hub.cfg.task._name, [*_find_readers(hub)]
-    if hub.task.inputs.video_folder is not None:
-        suffixes += SUFFIXES
+    task, suffixes, reads_videos = hub.cfg.task._name, [*_find_readers(hub)], hub.task.inputs.video_folder is not None
     if "texts" not in hub.input_kinds and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
         raise UserError(f"{flag}: expected a model that reads texts, got one of task {task}")
@@ -49,8 +47,9 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
             continue
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
-        if _suffix(file) not in suffixes:
-            raise UserError(f"{file}: expected a file {' or '.join(suffixes)}, as models of task {task} read")
+        if _suffix(file) not in suffixes and not (reads_videos and is_video(file)):
+            expected = f"{' or '.join(suffixes)}{' or a video' if reads_videos else ''}"
+            raise UserError(f"{file}: expected a file {expected}, as models of task {task} read")
 
 
 def _find_readers(hub: SkipRNNHub) -> Dict[str, Callable[[str], Any]]:
@@ -69,26 +68,24 @@ def _suffix(file: str) -> str:
     return Path(file).suffix.lower()
 
 
-def is_video(path: str) -> bool:
-    """Whether the file's name is a video's."""
-    return _suffix(path) in SUFFIXES
-
-
 def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
     """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
 
     Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
-    videos = [file for file in files if is_video(file) and _suffix(file) not in hub.task.inputs.readers]
+    inputs = hub.task.inputs
+    videos = []
+    if inputs.video_folder is not None:
+        videos = [file for file in files if _suffix(file) not in inputs.readers and is_video(file)]
     if not videos:
         if weights is not None:
             raise UserError("--weights: expected a video to encode, got none")
         return None
     if weights is None:
         raise UserError(
-            "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"
+            f"--weights: expected the file that skiprnn-prepare video was given, which {videos[0]} needs as a video, "
+            "got none"
         )
-    inputs = hub.task.inputs
     reader = open_reader(inputs.video_folder, hub.task.input_size, weights, inputs.head_steps)
     for video in videos:
         next(reader.frames(video))
@@ -178,6 +175,8 @@ def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str,
             _encode_steps(hub, array[0])
         except ValueError:
             raise UserError(f"{name}: {error}") from error
+    if _suffix(name) == ".csv" and array.shape[1] == 2:
+        raise UserError(f"{name}: expected a number on each line, got two{DECIMAL_POINTS}")
     return ((f"{name}[{index}]", part) for index, part in enumerate(array))
 
 
@@ -185,11 +184,10 @@ def _encode_steps(hub: SkipRNNHub, raw: Any) -> Tensor:
     """As ``hub.encode``, and an array [T] as [T, 1] too."""
     if not isinstance(raw, np.ndarray):
         return hub.encode(raw)
-    array = raw.astype(raw.dtype.newbyteorder("="), copy=False)  # the byte order that torch knows
     try:
-        return hub.encode(array)
+        return hub.encode(raw)
     except ValueError:
-        if array.ndim == 1:
+        if raw.ndim == 1:
             with contextlib.suppress(ValueError):
-                return hub.encode(array[:, None])
+                return hub.encode(raw[:, None])
         raise

@@ -88,7 +88,10 @@ def test_shows_the_models_own_updates(prints, video_runs, figures, tmp_path, ind
         (["absent.mp4"], "absent.mp4: no such file"),
         (["x.mp4", "--num-frames", 0], "--num-frames: expected 1 to 2500, got 0"),
         (["x.mp4", "--output", "x.txt"], "--output x.txt: expected a name that ends in .png or .pdf or .svg"),
-        (["x.mp4"], "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"),
+        (
+            ["x.mp4"],
+            "--weights: expected the file that skiprnn-prepare video was given, which x.mp4 needs as a video, got none",
+        ),
     ],
     ids=str,
 )

@@ -83,6 +83,10 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "letters.csv").write_text("a,b\n1,2\n\n3,x\n")
     (tmp_path / "missing.csv").write_text("NA,\n1,2\n")
     (tmp_path / "comment.csv").write_text("1,2\n#3,4\n5,6\n")
+    (tmp_path / "commas.csv").write_text("1,5\n-2,75\n12,05\n")
+    (tmp_path / "names.csv").write_text("value\n1,5\n")
+    (tmp_path / "semicolons.csv").write_text("1,5;2,5\n")
+    (tmp_path / "column.csv").write_text("1,5\n-2,75\n")
     (tmp_path / "header_alone.csv").write_text("a,b\n")
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
@@ -163,9 +167,10 @@ def test_whole_numbers_of_images_go_to_255(values, tmp_path):
     [
         ("300,-2\n+3,4\n", [[300, -2], [3, 4]]),
         ("x,NA\n1, 2\n\n3,4.5\n", [[1, 2], [3, 4.5]]),
+        ("10,05\n01,6\n", [[10, 5], [1, 6]]),
         ("12345678901234567890,0\n1,1\n", [[12345678901234567890, 0], [1, 1]]),
     ],
-    ids=["whole", "header and blank line", "beyond int64"],
+    ids=["whole", "header and blank line", "padded", "beyond int64"],
 )
 def test_numbers_of_others_are_as_they_are(values, tmp_path, text, expected):
     (tmp_path / "x.csv").write_text(text)
@@ -221,6 +226,18 @@ def test_pictures_of_any_kind_are_brightness(values, checkpoints, mode):
     Image.fromarray(IMAGES[0]).convert(mode).save("x.png")
     expected = IMAGES[0].reshape(9, 1) / 255
     np.testing.assert_array_equal(values(from_pretrained(checkpoints["images"]), "x.png"), expected.astype(np.float32))
+
+
+TURNED = {2: np.fliplr, 3: lambda x: np.rot90(x, 2), 5: np.transpose, 6: lambda x: np.rot90(x, -1)}
+
+
+@pytest.mark.parametrize("orientation", TURNED)
+def test_pictures_are_turned_and_mirrored_as_the_file_says(values, checkpoints, orientation):
+    exif = Image.Exif()
+    exif[274] = orientation  # EXIF's number for it
+    Image.fromarray(IMAGES[0]).save("x.png", exif=exif)
+    expected = np.float32(TURNED[orientation](IMAGES[0]).reshape(9, 1)) / 255
+    np.testing.assert_array_equal(values(from_pretrained(checkpoints["images"]), "x.png"), expected)
 
 
 def test_json(prints, checkpoints):
@@ -291,6 +308,15 @@ def test_several_numbers_and_two_directions():
         ("adding", ["letters.csv"], "letters.csv:4: expected numbers, got 'x'"),
         ("adding", ["missing.csv"], "missing.csv:1: expected numbers, got 'NA'"),
         ("adding", ["comment.csv"], "comment.csv:2: expected numbers, got '#3'"),
+        (
+            "adding",
+            ["commas.csv"],
+            "commas.csv:3: expected numbers, got '12,05' (decimals need a point, as a comma .*)",
+        ),
+        ("adding", ["names.csv"], "names.csv:2: expected 1 numbers, as the header has names, got 2 (decimals need .*)"),
+        ("adding", ["semicolons.csv"], "semicolons.csv:1: expected numbers, got '5;2' (decimals need a point, .*)"),
+        ("waves", ["commas.csv"], "commas.csv:3: expected numbers, got '12,05' (decimals need a point, .*)"),
+        ("waves", ["column.csv"], "column.csv: expected a number on each line, got two (decimals need a point, .*)"),
         ("adding", ["header_alone.csv"], "header_alone.csv: expected at least one step, got shape .*"),
         ("images", ["pair.npy"], "pair.npy: expected an image, uint8 [3, 3] or [9], got float32 (12, 2)"),
         ("images", ["broken.png"], "broken.png: can't be read (.*)"),

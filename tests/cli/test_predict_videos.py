@@ -11,7 +11,10 @@ import pytest
 import torch
 
 from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main
+from skiprnn_plugin.prepare.input_files import READERS
+from skiprnn_plugin.prepare.video import NOT_VIDEOS
 from skiprnn_plugin.prepare.video_reader import VideoReader
 
 from ..command_line import ROOT, run, train
@@ -62,6 +65,23 @@ def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
     ]
 
 
+def test_files_of_any_kind_are_videos_as_in_preparation(prints, video_runs, tmp_path):
+    """What skiprnn-prepare video reads can be predicted too; FFmpeg tells the format by the content."""
+    videos = [tmp_path / name for name in ("v.gif", "v.3gp", "v.ts", "v.flv", "v.MTS", "v.unknown", "v")]
+    for video in videos:
+        shutil.copy(video_runs.videos[0], video)
+    options = ("--weights", video_runs.weights)
+    names = [*videos, video_runs.features[0]]
+    items = json.loads(prints(main, video_runs.classification, *names, *options, "--json"))
+    assert [item["input"] for item in items] == list(map(str, names))
+    assert all(item["used"] == items[-1]["used"] for item in items)
+    prints(plot, "frames", video_runs.classification, videos[0], *options, "--output", tmp_path / "frames.png")
+
+
+def test_all_files_but_those_of_other_readers_are_videos():
+    assert set(NOT_VIDEOS) == {suffix for readers in READERS.values() for suffix in readers}
+
+
 def thirds(frames):
     """In place of ResNet-50."""
     return np.stack([frame[-1, -1] for frame in frames]).astype(np.float32) / 3
@@ -86,7 +106,11 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ([], "--weights: expected the file that skiprnn-prepare video was given, which videos need, got none"),
+        (
+            [],
+            "--weights: expected the file that skiprnn-prepare video was given, which video.mp4 needs as a video, "
+            "got none",
+        ),
         (["--weights", "absent.pth"], "absent.pth: can't be read (No such file or directory)"),
         (["--weights", "video.mp4"], "video.mp4: can't be read as torch's weights ("),
         (

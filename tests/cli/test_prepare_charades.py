@@ -68,6 +68,19 @@ def test_made_up_videos(prints, tmp_path):
     assert len(read_classes(tmp_path / "dest")) == 157
 
 
+def test_fields_of_several_lines(prints, tmp_path, source):
+    """As spreadsheets write them: in the manifest a sequence has one line."""
+    prints(main, *arguments(source, tmp_path / "one"))
+    text = (source / "train.csv").read_text()
+    actions = VIDEOS["train"][0][1]
+    assert f",{actions}," in text
+    quoted = actions.replace(";", ";\n\t")
+    (source / "train.csv").write_text(text.replace(actions, f'"{quoted}"'))
+    prints(main, *arguments(source, tmp_path / "two"))
+    one, two = ([item[:-2] for item in read_manifest(tmp_path / name, ())] for name in ("one", "two"))
+    assert one == two
+
+
 def first_frame(source, video, number=1):
     return source / f"rgb/{video}/{video}-{number:06d}.txt"
 

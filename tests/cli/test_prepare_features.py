@@ -13,7 +13,7 @@ from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_statistics
 from skiprnn_plugin.data.manifest import read_manifest
-from skiprnn_plugin.prepare.feature_sources import ARRAYS
+from skiprnn_plugin.prepare.feature_sources import ARRAYS, read_labelled
 from skiprnn_plugin.prepare.write_features import COLUMNS
 
 from ..command_line import ROOT, run
@@ -157,8 +157,49 @@ def test_subjects_are_drawn_by_the_seed(prints, tmp_path, order):
 
 
 @pytest.mark.parametrize(
+    "changed",
+    [
+        {"label_names": np.array(["up ", "\u00a0down"])},
+        {"label_names": None, "labels": np.array(["up", "down "] * 5)},
+        {"label_names": None, "labels": np.array(["up", "down", " up", "down", "up"] * 2)},
+        {"subject": np.array([*SUBJECTS, *(f"{subject} " for subject in SUBJECTS)])},
+    ],
+    ids=["label names", "labels", "labels with and without", "subjects"],
+)
+def test_spaces_around_names_do_not_count(prints, tmp_path, changed):
+    """As in manifests. A subject with and without spaces is the same, so that it is in one split only."""
+    subjects_file(tmp_path / "watch.npz", **changed)
+    prints(main, "features", tmp_path / "watch.npz", tmp_path / "dest")
+    items, classes = read_labelled(tmp_path / "dest")
+    assert sorted(classes) == ["down", "up"] and {item.label for item in items} == {"down", "up"}
+    subjects = {(item.fields["subject"], item.split) for item in items}
+    assert sorted(subject for subject, _ in subjects) == SUBJECTS
+
+
+@pytest.mark.parametrize("character", "\t\n\r\x0b\x85\u2028\ufeff\ud800")
+@pytest.mark.parametrize("array", ["label_names", "labels", "subject"])
+def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character):
+    names = np.array([f"a{character}b", "c", "d", "e", "f"])
+    changed = {"label_names": names[:2]} if array == "label_names" else {array: np.tile(names, 2)}
+    if array == "labels":
+        changed["label_names"] = None
+    subjects_file(tmp_path / "watch.npz", **changed)
+    message = f"watch.npz: {array}: expected a name without tabs and line breaks, got {f'a{character}b'!r}"
+    assert message in fails(main, "features", tmp_path / "watch.npz", tmp_path / "dest")
+    assert [path.name for path in tmp_path.iterdir()] == ["watch.npz"]
+
+
+@pytest.mark.parametrize(
     "changed, message",
     [
+        ({"label_names": np.array(["up", "up "])}, "label_names: expected each name once, got 'up' 2 times"),
+        ({"label_names": np.array(["up", " "])}, "label_names: expected a name, got ' '"),
+        ({"label_names": None, "labels": np.array(["up", ""] * 5)}, "labels: expected a name, got ''"),
+        (
+            {"label_names": np.array(["up"]), "labels": np.zeros(10, int)},
+            "expected at least two classes, got \\['up'\\]",
+        ),
+        ({"label_names": None, "labels": np.zeros(10, int)}, "expected at least two classes, got \\['0'\\]"),
         ({"values": None}, "expected arrays values, lengths, labels, subject, it has no values"),
         ({"subject": None, "labels": None}, "it has no labels and no subject"),
         ({"values": np.zeros((55, 2), int)}, r"values: expected floats \[steps, features\], got int64 (55, 2)"),
@@ -246,11 +287,16 @@ def test_wrong_folders(fails, tmp_path, source):
     for changed, message in (
         (text.replace("label", "class", 1), "manifest.tsv:1: expected a column 'label' or 'annotations', got neither"),
         (text.replace("\ttest\tup", "\ttest\tleft"), "expected a label of the 2 classes (down, up), got 'left'"),
+        (text.replace("\tdown", "\tup"), "source: expected at least two classes, got ['up']"),
+        (
+            text.replace("\tdown", "\tdo\vwn"),
+            "manifest.tsv:2: expected a label without tabs and line breaks, got 'do\\x0b",
+        ),
         (text.replace("\ttrain\t", "\tdev\t"), "expected a label of the 0 classes"),
     ):
         manifest.write_text(changed)
         assert message in fails(main, "features", source, dest)
-    (source / "classes.txt").write_text("down\nup\n")
+    (source / "classes.txt").write_text("down \n\tup\n")
     assert "expected sequences of split 'train', got none" in fails(main, "features", source, dest)
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 

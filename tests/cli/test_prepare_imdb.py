@@ -52,6 +52,7 @@ def test_what_it_writes(tmp_path, source):
         "source": source.name,
         "version": __version__,
         "bpe": "none",
+        "combining_marks": True,
         "vocab_size": None,
         "min_count": 2,
         "valid_fraction": 0.25,

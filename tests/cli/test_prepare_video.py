@@ -154,7 +154,7 @@ def test_models_are_trained_on_it(prints, tmp_path, own, corner_encoder, task):
             "Punch/../",
             ":3: expected a sequence's name, perhaps within folders (a/b), got ",
         ),
-        ("testlist01.txt", "Punch/v_P_g01", "Punch/v_P_g09", ":2: video 'Punch/v_P_g09' is in "),
+        ("testlist01.txt", "Punch/v_P_g01", "Punch/v_P_g09", ":2: video 'Punch/v_P_g09.avi' is in "),
         ("testlist01.txt", "Archery", "\0", ":1: expected CLASS/VIDEO, of the 3 in classInd.txt, got '\\x00"),
     ],
 )
@@ -173,7 +173,8 @@ def test_wrong_lists(fails, tmp_path, source, file, old, new, message):
         ("label", "class", ":1: expected a column 'label' or 'annotations', got neither"),
         ("sequence", "path", ":1: expected a column 'sequence', got columns path, split, label"),
         ("a/one.mp4", "../one.mp4", ":2: expected a sequence's name, perhaps within folders (a/b), got '../one.mp4'"),
-        ("two.mkv", "a/one.avi", ":3: video 'a/one' is in "),
+        ("two.mkv", "two.npy", ":3: expected a video, got 'two.npy' (files .csv, .npy, .png, .txt are read as texts"),
+        ("two.mkv", "a/ .mkv", ":3: expected a sequence's name, perhaps within folders (a/b), got 'a/'"),
         ("two.mkv", "a/one.mp4", ":3: sequence 'a/one.mp4' is in line 2 too"),
         ("valid\tup", "valid\tleft", ":4: expected a label of the 2 classes (down, up), got 'left'"),
     ],
@@ -182,6 +183,20 @@ def test_wrong_manifests(fails, tmp_path, own, old, new, message):
     (own / "manifest.tsv").write_text(MANIFEST.replace(old, new, 1))
     assert f"{own}/manifest.tsv{message}" in fails(main, "video", own, tmp_path / "dest", "--weights", "w.pth")
     assert os.listdir(tmp_path) == ["own"]
+
+
+def test_names_of_videos(prints, tmp_path, corner_encoder):
+    """Without the suffix, and with it where names would be the same; without spaces, as manifests are read."""
+    paths = {"f.mp4": "f.mp4", "f.mkv": "f.mkv", "f.mp4.mov": "f.mp4.mov", "g.avi": "g", "h .mkv": "h"}
+    lines = ["sequence\tsplit\tlabel"]
+    for number, path in enumerate(paths):
+        write_video(tmp_path / "own" / path, 1, first=number)
+        lines.append(f"{path}\t{'valid' if number == 4 else 'train'}\t{'up' if number % 2 else 'down'}")
+    (tmp_path / "own/manifest.tsv").write_text("\n".join(lines))
+    prints(main, "video", tmp_path / "own", tmp_path / "dest", "--weights", "w.pth")
+    items, numbers = read(tmp_path / "dest")
+    assert [item.name for item in items] == list(paths.values())
+    assert numbers == [[0], [1], [2], [3], [4]]
 
 
 def test_a_split_without_videos(fails, tmp_path, source, own):

@@ -99,7 +99,9 @@ def test_classes(folder):
     assert find_labels(read_manifest(folder, ("label",)), "train") == LABELS
     (folder / "classes.txt").write_text("up\ndown\n\nwest\n")
     assert read_classes(folder) == ["up", "down", "west"]
-    (folder / "classes.txt").write_text("up\nup\n")
+    (folder / "classes.txt").write_text(" up\ndown \r\nwest\u00a0\n")
+    assert read_classes(folder) == ["up", "down", "west"]
+    (folder / "classes.txt").write_text("up\nup \n")
     with pytest.raises(ValueError, match="classes.txt:2: class 'up' is in line 1 too"):
         read_classes(folder)
     (folder / "classes.txt").write_text("\n")

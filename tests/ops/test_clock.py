@@ -26,6 +26,12 @@ def probabilities(dtype):
     return torch.tensor([*exact, *near, *drawn], dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype, room", [(torch.float32, 2**24 + 1), (torch.float16, 2**11 + 1)], ids=str)
+def test_more_steps_than_the_type_of_p_can_count(dtype, room):
+    p = torch.zeros(3, dtype=dtype)
+    assert clock.count_skips(p, p, torch.tensor([room, room + 2, 2 * room]), 0.5).tolist() == [room, room + 2, 2 * room]
+
+
 @pytest.mark.parametrize("dtype", NUMPY, ids=["f32", "f64"])
 @pytest.mark.parametrize("threshold", [0.5, 0.3, 0.9999, 0.99999999, 1.0, 0.0, -1.0, float("inf"), -float("inf")])
 @pytest.mark.parametrize("room", [300, 7, 1, 0])

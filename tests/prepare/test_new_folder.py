@@ -97,6 +97,12 @@ def test_leaves_what_was_there_when_it_fails(tmp_path, before, error):
     assert all((tmp_path / name / RECORD).read_text() == "old" for name in before)
 
 
+def test_names_the_folder_that_was_asked_for_and_not_the_temporary_one(tmp_path):
+    with pytest.raises(UserError) as caught, new_folder(tmp_path / "dest", False, RECORD) as folder:
+        (folder / "absent" / "file").touch()
+    assert str(caught.value) == f"{tmp_path}/dest: can't be written (No such file or directory)"
+
+
 def test_puts_back_what_it_can_not_replace(tmp_path, monkeypatch):
     make(tmp_path / "dest", "old")
     rename = os.rename

@@ -12,6 +12,7 @@ from skiprnn_plugin.prepare.tokenize_text import (
     load_tokenizer,
     sentencepiece_tokenizer,
     tokenize_words,
+    tokenize_words_without_marks,
     train_sentencepiece,
 )
 
@@ -32,6 +33,39 @@ SENTENCES = ["a good film, a good plot.", "a bad film!<br />a bad plot!"]
     ],
 )
 def test_words(text, words):
+    assert tokenize_words(text) == words
+    assert tokenize_words_without_marks(text) == words
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("यह फिल्म बहुत अच्छी है।", ["यह", "फिल्म", "बहुत", "अच्छी", "है"]),
+        ("\u0958\u0932\u092e!", ["\u0915\u093c\u0932\u092e", "!"]),  # a letter that NFC takes apart
+        ("ภาพยนตร์ ที่ ดี", ["ภาพยนตร์", "ที่", "ดี"]),
+        ("كِتَابٌ جَمِيلٌ؟", ["كِتَابٌ", "جَمِيلٌ"]),
+        ("סֵפֶר טוֹב", ["סֵפֶר", "טוֹב"]),
+        ("தமிழ் படம், 2.", ["தமிழ்", "படம்", "2", "."]),
+        ("می\u200cخواهم ක්\u200dරම", ["می\u200cخواهم", "ක්\u200dරම"]),
+        ("m\u0300ba\u0301 x\u0302's", ["m\u0300b\u00e1", "x\u0302's"]),  # the first and the last do not compose
+        ("İstanbul I\u0307zmir", ["i\u0307stanbul", "i\u0307zmir"]),
+        ("J\u030c", ["\u01f0"]),  # composes in lower case only
+    ],
+    ids=["Hindi", "composed", "Thai", "Arabic", "Hebrew", "Tamil", "joiners", "accents", "dotted I", "J with caron"],
+)
+def test_words_with_combining_marks_stay_whole(text, words):
+    assert tokenize_words(text) == words != tokenize_words_without_marks(text)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("\u2764\ufe0f अच्छी 1\ufe0f\u20e3 film\U0001f44d\U0001f3fd", ["अच्छी", "1", "film"]),
+        ("\u0301 - \u0e34 फिल्म\u200c \u200db", ["फिल्म", "b"]),
+    ],
+    ids=["emoji", "alone"],
+)
+def test_marks_that_belong_to_no_letter_are_dropped(text, words):
     assert tokenize_words(text) == words
 
 
@@ -63,8 +97,10 @@ def test_an_interruption_while_pieces_are_made():
 
 def test_tokenizer_of_a_folder(tmp_path):
     record = tmp_path / "prepare.json"
-    record.write_text(json.dumps({"bpe": "none"}))
+    record.write_text(json.dumps({"bpe": "none", "combining_marks": True}))
     assert load_tokenizer(tmp_path) is tokenize_words
+    record.write_text(json.dumps({"bpe": "none"}))  # as made before words kept their marks
+    assert load_tokenizer(tmp_path) is tokenize_words_without_marks
     record.write_text(json.dumps({"bpe": "sentencepiece"}))
     model = train_sentencepiece(SENTENCES, 24)
     (tmp_path / "sentencepiece.bpe.model").write_bytes(model)

@@ -89,6 +89,13 @@ def test_whatever_its_time_stamps(tmp_path, name, options):
     assert numbers(path, float(options.get("rate", 25))) == list(range(20))
 
 
+@pytest.mark.parametrize("rate", [10, 25, 50])
+def test_a_stream_without_time_stamps_has_its_own_rate(tmp_path, rate):
+    """FFmpeg gives 25 frames in a second as the mean rate of such files, but the frames know how long they last."""
+    path = write_video(tmp_path / "v.h264", 20, rate, container="h264")
+    assert numbers(path, 10) == [k * rate // 10 for k in range(200 // rate)]
+
+
 def left_out(packets):
     """Frames last long, as screen recorders write them while nothing changes."""
     for packet, time in zip(packets, (0, 1, 5, 6, 9)):
@@ -116,19 +123,32 @@ def test_frames_that_are_not_there(tmp_path, name, change, shown):
     assert numbers(path, 25) == shown
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("degrees, corner", [(0, (0, 0)), (90, (0, 1)), (180, (1, 1)), (270, (1, 0))])
-def test_turned_as_the_file_says(tmp_path, degrees, corner):
-    """The file says how far its frames are rotated clockwise, as telephones record how they were held."""
+def test_turned_and_mirrored_as_the_file_says(tmp_path, degrees, corner, mirrored):
+    """Clockwise, as a telephone notes how it was held; then left and right exchanged, as selfie cameras do."""
     path = write_video(tmp_path / "v.mp4", 1)
-    content = bytearray(path.read_bytes())
-    cos, sin = (round(x(np.radians(degrees))) << 16 for x in (np.cos, np.sin))
-    # the matrix is 40 bytes after the start of the track's header (ISO/IEC 14496-12, 8.3.2)
-    struct.pack_into(">9i", content, content.index(b"tkhd") + 44, cos, sin, 0, -sin, cos, 0, 0, 0, 1 << 30)
-    path.write_bytes(content)
+    cos, sin = (round(x(np.radians(degrees))) for x in (np.cos, np.sin))
+    set_matrix(path, *((-cos, sin, sin, cos) if mirrored else (cos, sin, -sin, cos)))
     (frame,) = read_frames(path, 25)
     assert frame.shape == ((48, 64, 3), (64, 48, 3))[degrees // 90 % 2]
     white = [(y, x) for y in (0, 1) for x in (0, 1) if (frame[-y, -x] == 255).all()]
-    assert white == [corner]
+    assert white == [(corner[0], 1 - corner[1]) if mirrored else corner]
+
+
+def test_a_matrix_of_zeros(tmp_path):
+    """The file is damaged there, and the frames are shown as they are stored."""
+    path = write_video(tmp_path / "v.mp4", 1)
+    set_matrix(path, 0, 0, 0, 0)
+    np.testing.assert_array_equal(*read_frames(path, 25), image(0))
+
+
+def set_matrix(path, a, b, c, d):
+    content = bytearray(path.read_bytes())
+    # 40 bytes into the track's header is its matrix (ISO/IEC 14496-12, 8.3.2)
+    matrix = [a << 16, b << 16, 0, c << 16, d << 16, 0, 0, 0, 1 << 30]
+    struct.pack_into(">9i", content, content.index(b"tkhd") + 44, *matrix)
+    path.write_bytes(content)
 
 
 def cut(suffix, kept):
@@ -145,6 +165,21 @@ def write_sound(path):
         file.writeframes(bytes(16000))
 
 
+def write_sound_with_cover(path):
+    """As files .mp3 and .m4a are, whose cover FFmpeg takes for a video of one frame."""
+    with av.open(str(path), "w", format="mp3") as file:
+        sound = file.add_stream("libmp3lame", rate=44100)
+        cover = file.add_stream("mjpeg", rate=1)
+        cover.height, cover.width, cover.pix_fmt = *image(0).shape[:2], "yuvj420p"
+        cover.disposition = av.stream.Disposition.attached_pic
+        picture = av.VideoFrame.from_ndarray(image(0), format="rgb24").reformat(format="yuvj420p")
+        silence = av.AudioFrame.from_ndarray(np.zeros((2, 50000), np.float32), format="fltp", layout="stereo")
+        silence.rate = 44100
+        for stream, frame in ((cover, picture), (sound, silence)):
+            for packet in [*stream.encode(frame), *stream.encode()]:
+                file.mux(packet)
+
+
 def leap(packets):
     packets[1].pts = packets[1].dts = 10**6
     return packets[:2]
@@ -158,6 +193,7 @@ def leap(packets):
         (lambda path: path.write_bytes(b""), "Invalid data|End of file"),
         (lambda path: path.write_text("No video at all.\n" * 100), "Invalid data"),
         (write_sound, "it has no pictures"),
+        (write_sound_with_cover, "it has no pictures"),
         (lambda path: write_video(path, 2, container="matroska", change=leap, bf="0"), "its time stamps jump by 4"),
         (cut(".avi", 0.6), "it is cut off after .* of 2.4 seconds"),
         (cut(".mkv", 0.6), "it is cut off after 1.* of 2.4 seconds"),

@@ -56,7 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ...runs.inputs import check_inputs, is_video, open_videos
+    from ...prepare.video import is_video
+    from ...runs.inputs import check_inputs, open_videos
 
     check_output(args.output)
     if not 1 <= args.num_frames <= MOST_FRAMES:
