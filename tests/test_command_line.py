@@ -1,8 +1,11 @@
 """The tests' own way of running fairseq's commands gives what the commands themselves give."""
 
+import sys
+
 import pytest
 
-from .command_line import compose, train_options
+from .command_line import ROOT, compose, run, train_options
+from .forked import run_forked
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,41 @@ def test_configurations_are_independent(monkeypatch):
     first.model.hidden_size = 99
     second = utils.convert_namespace_to_omegaconf(arguments)
     assert (second.optimization.lr, second.model.hidden_size) == ([1e-4], 8)
+
+
+PROGRAM = """
+import os, sys
+print(sys.argv, sys.path[:2], os.getcwd(), os.environ["GIVEN"], __name__, "skiprnn_plugin" in sys.modules)
+print(repr(sys.stdin.read()), file=sys.stderr)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("started", ["-c", "-m", "a file"])
+def test_a_forked_process_does_what_a_new_one_does(tmp_path, started):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    words = {"-c": ["-c", PROGRAM], "-m": ["-m", "program"], "a file": [tmp_path / "program.py"]}[started]
+    options = {"cwd": tmp_path, "GIVEN": "value", "PYTHONPATH": ROOT}
+    for status in ("0", "3"):
+        got, expected = run_forked(*words, status, **options), run(sys.executable, *words, status, **options)
+        assert (got.stdout, got.stderr, got.returncode) == (expected.stdout, expected.stderr, expected.returncode)
+
+
+def test_a_forked_process_ends_as_a_new_one_does():
+    """After its threads, and with what is registered for the end; an exception and a signal show in the status."""
+    code = """
+import atexit, threading, time
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+raise ValueError("an error")
+"""
+    process = run_forked("-c", code)
+    assert (process.stdout, process.returncode) == ("thread\nat exit\n", 1)
+    assert process.stderr.splitlines()[-1] == "ValueError: an error"
+    assert run_forked("-c", "import os; os.kill(os.getpid(), 15)").returncode == -15
+    assert run_forked("-c", "print(1)").stdout == "1\n"
+
+
+def test_a_forked_process_has_imported_fairseq_alone():
+    process = run_forked("-c", "import sys; print([n in sys.modules for n in ('fairseq_cli.train', 'skiprnn_plugin')])")
+    assert process.stdout == "[True, False]\n"
