@@ -3,7 +3,10 @@
 Run as a script, this file is the process that is forked.
 """
 
+import atexit
 import functools
+import gc
+import importlib
 import json
 import os
 import random
@@ -16,6 +19,10 @@ import threading
 import types
 from pathlib import Path
 
+SCRIPTS = Path(sys.executable).parent  # the console scripts of the packages that are installed
+# An optimizer imports torch._dynamo. What fairseq's commands log goes to standard error, as in other programs: not
+# fairseq_cli, which would send it to standard output, is imported first.
+IMPORTED = ("fairseq.trainer", "fairseq.model_parallel.megatron_trainer", "torch._dynamo", "matplotlib.figure")
 SECONDS = 300  # after which a process that has not ended is killed, and with it the one that it was forked from
 
 
@@ -29,6 +36,9 @@ def run_forked(*arguments, cwd=None, **environment):
     environment = {name: str(value) for name, value in {**os.environ, **environment}.items()}
     server = _start_server()
     with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("stdout", "stderr")]
+        for file in files:
+            file.touch()
         request = {"arguments": arguments, "cwd": str(cwd or os.getcwd()), "environment": environment, "output": folder}
         timer = threading.Timer(SECONDS, os.killpg, (server.pid, signal.SIGKILL))
         timer.start()
@@ -37,7 +47,7 @@ def run_forked(*arguments, cwd=None, **environment):
             answer = server.stdout.readline()
         finally:
             timer.cancel()
-        output = [(Path(folder) / name).read_text() for name in ("stdout", "stderr")]
+        output = [file.read_text() for file in files]
     if not answer:
         raise TimeoutError(f"{arguments}: the process, or the one to fork it from, was killed\n{''.join(output)}")
     return subprocess.CompletedProcess([sys.executable, *arguments], int(answer), *output)
@@ -54,23 +64,24 @@ def _start_server():
 
 def _serve():
     """Forks for each request; returns it in the new process."""
-    import fairseq_cli.hydra_train
-    import fairseq_cli.train
-    import fairseq_cli.validate  # noqa: F401
-
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # fairseq may print while it is imported
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()  # otherwise collecting garbage would copy all that has been imported
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
             return json.loads(line)
         _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
     sys.exit()
 
 
 def _become(arguments, cwd, environment, output):
     """Makes this process one that Python has just started; returns what runs its program."""
     for descriptor, name in enumerate((os.devnull, f"{output}/stdout", f"{output}/stderr")):
-        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), descriptor)
+        os.dup2(os.open(name, os.O_RDWR | os.O_APPEND), descriptor)
     sys.stdin = open(0, closefd=False)
     os.environ.clear()
     os.environ.update(environment)
@@ -91,6 +102,31 @@ def _become(arguments, cwd, environment, output):
     return functools.partial(runpy.run_path, program, run_name="__main__")
 
 
+def _end(status):
+    """Ends this process as Python does, but leaves it to the system to free the memory, which takes Python a second."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _call(program):
+    """Calls what a process runs; returns its exit status."""
+    try:
+        program()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return (end.code or 0) & 0xFF
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
     del sys.path[0]  # this file's folder
-    _become(**_serve())()
+    request = _serve()
+    _end(_call(_become(**request)))

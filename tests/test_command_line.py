@@ -73,10 +73,11 @@ raise ValueError("an error")
     process = run_forked("-c", code)
     assert (process.stdout, process.returncode) == ("thread\nat exit\n", 1)
     assert process.stderr.splitlines()[-1] == "ValueError: an error"
+    assert run_forked("-c", "import sys; sys.exit('a message')").stderr == "a message\n"
     assert run_forked("-c", "import os; os.kill(os.getpid(), 15)").returncode == -15
     assert run_forked("-c", "print(1)").stdout == "1\n"
 
 
 def test_a_forked_process_has_imported_fairseq_alone():
-    process = run_forked("-c", "import sys; print([n in sys.modules for n in ('fairseq_cli.train', 'skiprnn_plugin')])")
+    process = run_forked("-c", "import sys; print([n in sys.modules for n in ('fairseq.trainer', 'skiprnn_plugin')])")
     assert process.stdout == "[True, False]\n"

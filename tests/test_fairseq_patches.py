@@ -17,7 +17,8 @@ import torch
 
 from skiprnn_plugin._fairseq import patches, processes, signals
 
-from .command_line import ROOT, run, train, train_options
+from .command_line import ROOT, train, train_options
+from .forked import run_forked
 
 from fairseq.logging import metrics  # isort: skip
 
@@ -314,7 +315,7 @@ assert [next(iterator) for iterator in iterators for _ in range(3)] == [0, 1, 2]
 def test_threads_that_read_batches_end_before_their_process():
     """One waits for room in its queue, one has room for more than it has read; and an exception ends a process too."""
     for ending, seconds in (("", 0.001), ("raise ValueError", 0.01)):
-        process = run(sys.executable, "-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
+        process = run_forked("-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
         assert process.stdout.splitlines() == ["ended", "ended", "[]"], process.stderr
         assert process.returncode == (1 if ending else 0)
 

@@ -22,7 +22,16 @@ HALF = [torch.bfloat16, torch.float16]
 
 @every_cell
 @every_mode
-@pytest.mark.parametrize("sizes", [[1, 11], [5, 7], [4, 0, 5, 3], [1] * 12], ids=str)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([1, 11], marks=pytest.mark.thorough),
+        pytest.param([5, 7], marks=pytest.mark.thorough),
+        [4, 0, 5, 3],
+        [1] * 12,
+    ],
+    ids=str,
+)
 def test_chunks_equal_the_whole(cell, engine, mode, sizes):
     problem = Problem(cell, steps=12, dtype=dtype_of(engine))
     options = problem.options(mode)
