@@ -22,7 +22,7 @@ from pathlib import Path
 SCRIPTS = Path(sys.executable).parent  # the console scripts of the packages that are installed
 # An optimizer imports torch._dynamo. What fairseq's commands log goes to standard error, as in other programs: not
 # fairseq_cli, which would send it to standard output, is imported first.
-IMPORTED = ("fairseq.trainer", "fairseq.model_parallel.megatron_trainer", "torch._dynamo", "matplotlib.figure")
+IMPORTED = ("fairseq.trainer", "fairseq.model_parallel.megatron_trainer", "torch._dynamo")
 SECONDS = 300  # after which a process that has not ended is killed, and with it the one that it was forked from
 
 

@@ -165,7 +165,7 @@ def test_site(tmp_path):
 def test_picture(tmp_path):
     (tmp_path / "gate.json").write_text((ROOT / "docs/gate.json").read_text())
     (tmp_path / "draw_gate.py").write_text((ROOT / "docs/draw_gate.py").read_text())
-    process = run_forked(tmp_path / "draw_gate.py", PYTHONPATH=ROOT)
+    process = run(sys.executable, tmp_path / "draw_gate.py", PYTHONPATH=ROOT)
     assert process.returncode == 0, process.stderr
     assert (tmp_path / "gate.png").read_bytes()[:4] == b"\x89PNG"
 
