@@ -81,14 +81,13 @@ def copied_tree(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def distributions(copied_tree, tmp_path_factory):
-    """Source distribution and the wheel built from it, with this machine's compiler; not optimized, it takes a fifth
-    of the time."""
+    """Source distribution and the wheel built from it, with this machine's compiler."""
     folder = tmp_path_factory.mktemp("dist")
     process = run(sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder, cwd=copied_tree())
     assert process.returncode == 0, process.stderr
     (source,) = folder.glob("*.tar.gz")
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, source]
-    process = run(*command, CXXFLAGS="-O0")
+    process = run(*command, CXXFLAGS="-O0")  # a fifth of the time
     assert process.returncode == 0, process.stderr
     (wheel,) = folder.glob("*.whl")
     return source, wheel
