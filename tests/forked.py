@@ -49,6 +49,7 @@ def run_forked(*arguments, cwd=None, **environment):
             timer.cancel()
         output = [file.read_text() for file in files]
     if not answer:
+        _start_server.cache_clear()
         raise TimeoutError(f"{arguments}: the process, or the one to fork it from, was killed\n{''.join(output)}")
     return subprocess.CompletedProcess([sys.executable, *arguments], int(answer), *output)
 
