@@ -16,6 +16,7 @@ from .compare import assert_close, assert_equal
 from .forked import SCRIPTS, run_forked
 from .ranks import free_port, run_ranks
 
+TORCHRUN = SCRIPTS / "torchrun"
 SMALL = ["--hidden-size", 4, "--batch-size", 4, "--lr", 1e-2, "--cost-per-sample", 1e-2]
 METRICS = ["loss", "mse", "task_loss", "budget_loss", "updates", "updates_std", "update_fraction", "flops"]
 # Gates that draw: sequences differ in their updates
@@ -30,7 +31,7 @@ def logged(output, tag="valid"):
 
 def fairseq_train(*command, options=(), task="adding", **environment):
     """A command line that ends in fairseq-train's options; returns what it logged of validations, and all output."""
-    start = run if command[0] == "torchrun" else run_forked
+    start = run if command[0] == TORCHRUN else run_forked
     process = start(*command, *train_options(task), *SMALL, "--max-update", 3, *options, **environment)
     output = process.stdout + process.stderr
     assert process.returncode == 0, output[-3000:]
@@ -62,7 +63,7 @@ def test_world_size_starts_processes(tmp_path, alone, capfd):
 @pytest.mark.thorough
 def test_torchrun(tmp_path, alone):
     """What it tells processes, run_ranks tells those of the tests below."""
-    command = ["torchrun", "--nproc-per-node", 2, SCRIPTS / "fairseq-train"]
+    command = [TORCHRUN, "--nproc-per-node", 2, SCRIPTS / "fairseq-train"]
     valid, output = fairseq_train(*command, options=["--save-dir", tmp_path])
     assert "training on 2 devices" in output
     assert_same_metrics(valid[-1:], [alone])
