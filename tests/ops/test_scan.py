@@ -150,6 +150,7 @@ def test_nothing_to_read(cell, engine, batch, steps, last_only):
         for number, cell in enumerate(sorted(CELLS))
         for dtype in HALF
     ],
+    ids=str,
 )
 def test_half_precision_stays_finite_over_784_steps(cell, engine, dtype):
     problem = Problem(cell, batch=2, steps=784, inputs=1, layers=1, dtype=dtype)
