@@ -160,7 +160,7 @@ setup(
         "text": TEXT,
         "video": VIDEO,
         "docs": DOCS,
-        "dev": PLOT + TEXT + VIDEO + DOCS + ["pytest>=7", "pytest-xdist>=3.2", "ruff==0.17.6", "setuptools>=70.1"],
+        "dev": PLOT + TEXT + VIDEO + DOCS + ["pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

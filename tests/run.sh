@@ -16,5 +16,6 @@ ruff check .
 ruff format --check .
 # The models here are small: threads cost more than they bring, above all beside other work.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-# One file after another on each core, as a file's tests share what they trained; with few tests, `-n 0` starts sooner.
-python -m pytest -n auto --maxprocesses 8 --dist loadfile -m "$selection" "$@"
+# One file after another on each core, as a file's tests share what they trained, in the order of tests/conftest.py; with
+# few tests, `-n 0` starts sooner.
+python -m pytest -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder -m "$selection" "$@"

@@ -1,7 +1,6 @@
 """Options whose values make no sense: one message names the option, on the command line and in YAML."""
 
 import random
-import sys
 
 import omegaconf
 import pytest
@@ -10,7 +9,8 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from hydra.experimental import compose, initialize_config_dir  # fairseq uses them, and all versions have them
 
-from .command_line import PLUGIN, run, train, train_options
+from .command_line import PLUGIN, train, train_options
+from .forked import SCRIPTS, run_forked
 
 WORDS = ("", "abc", "none", "1,2,x")
 NOT_WHOLE = (*WORDS, "1e3", "5.5", "nan", "inf")
@@ -188,8 +188,7 @@ def test_yaml_names(hydra, tmp_path, override, named):
 
 
 def test_the_last_line_of_a_process(tmp_path):
-    code = "from fairseq_cli.train import cli_main; cli_main()"
     options = [*train_options(), "--save-dir", tmp_path, "--hidden-size", "0"]
-    process = run(sys.executable, "-c", code, *options)
+    process = run_forked(SCRIPTS / "fairseq-train", *options)
     assert process.returncode == 1
     assert process.stderr.splitlines()[-1] == "ValueError: --hidden-size: expected an integer of at least 1, got 0"

@@ -11,6 +11,7 @@ from io import StringIO
 import pytest
 
 from .command_line import ROOT, run
+from .forked import run_forked
 
 README = ROOT / "README.md"
 PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks/README.md", *(ROOT / "docs").rglob("*.md")])
@@ -192,19 +193,19 @@ class Folder:
 
     def run(self, command, **replaced):
         """A command, with the numbers of these options replaced (or added); its standard output."""
-        words = [sys.executable, "-c", START, *shlex.split(command)]
+        words = ["-c", START, *shlex.split(command)]
         for name, value in replaced.items():
             option = "--" + name.replace("_", "-")
             if option in words:
                 words[words.index(option) + 1] = str(value)
             else:
                 words += [option, str(value)]
-        process = run(*words, cwd=self.path, PYTHONPATH=ROOT)
+        process = run_forked(*words, cwd=self.path, PYTHONPATH=ROOT)
         assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
         return process.stdout
 
     def run_program(self, code):
-        process = run(sys.executable, "-c", code, cwd=self.path, PYTHONPATH=ROOT)
+        process = run_forked("-c", code, cwd=self.path, PYTHONPATH=ROOT)
         assert process.returncode == 0, process.stderr
         return process.stdout
 

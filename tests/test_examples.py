@@ -18,7 +18,8 @@ from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.runs.checkpoint import import_user_dir
 
 from . import command_line
-from .command_line import ROOT, run
+from .command_line import ROOT
+from .forked import run_forked
 
 EXAMPLES = ROOT / "user_dir_examples"
 TRAIN = """
@@ -28,11 +29,11 @@ TRAIN = """
 
 
 def train(user_dir, save_dir, *options, before=""):
-    """``fairseq-train`` in a process of its own, after another statement: its last validation, and the model's
+    """``fairseq-train`` in a forked process, after another statement: its last validation, and the model's
     weights."""
     code = f"{before}; from fairseq_cli.train import cli_main; cli_main()".lstrip("; ")
     arguments = ["--user-dir", user_dir, "--save-dir", save_dir, *TRAIN, *options]
-    process = run(sys.executable, "-c", code, *arguments, PYTHONPATH=f"{ROOT}:{user_dir.parent}" if before else ROOT)
+    process = run_forked("-c", code, *arguments, PYTHONPATH=f"{ROOT}:{user_dir.parent}" if before else ROOT)
     assert process.returncode == 0, process.stderr[-2000:]
     output = process.stdout + process.stderr
     (*_, last) = re.findall(r"\{.*\"valid_loss\".*\}", output)
@@ -52,15 +53,19 @@ def example(monkeypatch):
     return load
 
 
-def test_plain_torch():
-    process = run(sys.executable, EXAMPLES / "plain_torch/train.py", 100, PYTHONPATH=ROOT)
+def test_plain_torch(tmp_path):
+    """With fewer sequences in a batch."""
+    program = (EXAMPLES / "plain_torch/train.py").read_text()
+    assert "batch(256)" in program
+    (tmp_path / "train.py").write_text(program.replace("batch(256)", "batch(16)"))
+    process = run_forked(tmp_path / "train.py", 100, PYTHONPATH=ROOT)
     assert re.fullmatch(r"update 100: MSE 0\.\d+, used \d+% of the samples\n", process.stdout), process.stderr
 
 
 @pytest.fixture(scope="module")
 def rotations(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data") / "rotations"
-    process = run(sys.executable, EXAMPLES / "own_dataset/make_sample_data.py", folder, 128)
+    process = run_forked(EXAMPLES / "own_dataset/make_sample_data.py", folder, 128)
     assert process.returncode == 0, process.stderr
     return folder
 

@@ -17,7 +17,8 @@ import torch
 
 from skiprnn_plugin._fairseq import patches, processes, signals
 
-from .command_line import ROOT, run, train, train_options
+from .command_line import ROOT, train, train_options
+from .forked import run_forked
 
 from fairseq.logging import metrics  # isort: skip
 
@@ -318,7 +319,7 @@ assert [next(iterator) for iterator in iterators for _ in range(3)] == [0, 1, 2]
 def test_threads_that_read_batches_end_before_their_process():
     """One thread waits for room in its queue, the other has room; the process ends normally or by an exception."""
     for ending, seconds in (("", 0.001), ("raise ValueError", 0.01)):
-        process = run(sys.executable, "-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
+        process = run_forked("-c", READS_AHEAD.format(seconds=seconds) + ending, PYTHONPATH=ROOT)
         assert process.stdout.splitlines() == ["ended", "ended", "[]"], process.stderr
         assert process.returncode == (1 if ending else 0)
 

@@ -4,7 +4,6 @@ import itertools
 import json
 import logging
 import shutil
-import sys
 
 import fairseq
 import numpy as np
@@ -14,7 +13,8 @@ import torch
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 
-from .command_line import ROOT, run, train
+from .command_line import ROOT, train
+from .forked import run_forked
 from .frozen import make
 from .frozen.make import FOLDER, RUNS, arrays
 from .own_tasks import make_checkpoint
@@ -303,7 +303,7 @@ hub = SkipRNNModel.from_pretrained(folder, checkpoint_file="model.pt", data_name
                                    user_dir=folder + "/plugin_of_a_user")
 print(type(hub.task).__name__, (hub.predict(x) == expected).all())
 """
-    process = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=ROOT)
+    process = run_forked("-c", code, cwd=tmp_path, PYTHONPATH=ROOT)
     lines = process.stdout.splitlines()
     assert lines == [
         f"{tmp_path}/model.pt: unknown task 'adding_of_a_user'; --user-dir (user_dir) names the folder of the plugin "

@@ -19,7 +19,8 @@ from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminatio
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
 
-from .command_line import PLUGIN, ROOT, run
+from .command_line import PLUGIN, ROOT
+from .forked import SCRIPTS, run_forked
 
 CONFIG = PLUGIN / "config"
 TASKS = {
@@ -71,8 +72,8 @@ def test_file_is_complete(file):
 def hydra_train(folder, *overrides, flags=(), user_dir=True, **environment):
     """In ``folder``, with a relative user_dir or the default; returns each run's folder and last validation."""
     named = [f"common.user_dir={os.path.relpath(PLUGIN, folder)}"] if user_dir else []
-    process = run(
-        "fairseq-hydra-train", "--config-dir", CONFIG, "--config-name", "skip_rnn", *flags,
+    process = run_forked(
+        SCRIPTS / "fairseq-hydra-train", "--config-dir", CONFIG, "--config-name", "skip_rnn", *flags,
         *named, "common.cpu=true", "dataset.num_workers=0",
         "task.train_size=32", "task.valid_size=16", "task.sequence_length=10", "dataset.batch_size=16",
         "optimization.max_update=3", *overrides, cwd=folder, **environment,
@@ -104,7 +105,6 @@ def test_the_installed_plugin_runs(tmp_path, copied):
     assert expected in (folder / "hydra_train.log").read_text()
 
 
-@pytest.mark.thorough
 def test_multirun(tmp_path):
     folders, valid = hydra_train(tmp_path, "criterion.cost_per_sample=0,1e-2", flags=["--multirun"])
     assert [float(stats["valid_budget_loss"]) > 0 for stats in valid] == [False, True]

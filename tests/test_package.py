@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from .command_line import PLUGIN, ROOT, run, train_options
+from .forked import run_forked
 
 SHORT = [*train_options(), "--max-update", "1"]
 FAIRSEQ_TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
@@ -12,6 +13,11 @@ FAIRSEQ_TRAIN = "from fairseq_cli.train import cli_main; cli_main()"
 
 def python(code, *arguments, **options):
     return run(sys.executable, "-c", code, *arguments, **options)
+
+
+def fairseq_train(*arguments, before="", **options):
+    """``fairseq-train`` in a process that has imported fairseq, then runs another statement."""
+    return run_forked("-c", f"{before}\n{FAIRSEQ_TRAIN}", *arguments, **options)
 
 
 def trained(process):
@@ -35,27 +41,35 @@ def test_user_dir(tmp_path, installed, path, user_dir):
     folders = {"": "", "installed": str(installed), "checkout": str(ROOT)}
     plugin = installed / "skiprnn_plugin" if user_dir == "installed" else PLUGIN
     arguments = [plugin if word == str(PLUGIN) else word for word in SHORT]
-    process = python(FAIRSEQ_TRAIN, *arguments, "--save-dir", tmp_path / "run", cwd=tmp_path, PYTHONPATH=folders[path])
+    process = fairseq_train(*arguments, "--save-dir", tmp_path / "run", cwd=tmp_path, PYTHONPATH=folders[path])
     assert trained(process), process.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
-    "order", ["skiprnn_plugin, fairseq", "fairseq, skiprnn_plugin", "skiprnn_plugin.modules, fairseq"]
+    "order",
+    [
+        pytest.param("skiprnn_plugin, fairseq", marks=pytest.mark.thorough),
+        "skiprnn_plugin.modules, fairseq",
+        "fairseq, skiprnn_plugin",
+    ],
 )
 def test_a_program_that_imports_the_plugin_needs_no_user_dir(tmp_path, order):
-    arguments = SHORT[2:]
+    arguments = [*SHORT[2:], "--save-dir", tmp_path / "run"]
     assert SHORT[0] == "--user-dir" and "--user-dir" not in arguments
-    process = python(f"import {order}; {FAIRSEQ_TRAIN}", *arguments, "--save-dir", tmp_path / "run", PYTHONPATH=ROOT)
+    if order.startswith("fairseq"):
+        process = fairseq_train(*arguments, before=f"import {order}", PYTHONPATH=ROOT)
+    else:
+        process = python(f"import {order}; {FAIRSEQ_TRAIN}", *arguments, PYTHONPATH=ROOT)
     assert trained(process), process.stderr[-2000:]
 
 
 def test_imported_and_given_as_user_dir(tmp_path):
-    process = python(f"import skiprnn_plugin; {FAIRSEQ_TRAIN}", *SHORT, "--save-dir", tmp_path / "run", PYTHONPATH=ROOT)
+    process = fairseq_train(*SHORT, "--save-dir", tmp_path / "run", before="import skiprnn_plugin", PYTHONPATH=ROOT)
     assert trained(process), process.stderr[-2000:]
 
 
 def test_worker_processes_find_the_plugin(tmp_path):
-    process = python(FAIRSEQ_TRAIN, *SHORT, "--num-workers", "2", "--save-dir", tmp_path / "run", cwd=tmp_path)
+    process = fairseq_train(*SHORT, "--num-workers", "2", "--save-dir", tmp_path / "run", cwd=tmp_path)
     assert trained(process), process.stderr[-2000:]
 
 

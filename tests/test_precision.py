@@ -43,8 +43,15 @@ def test_learns(tmp_path, mode):
         assert all(torch.equal(value, value.to(dtype).float()) for value in model.values())
 
 
-@pytest.mark.parametrize("mode", ["fp16", "bf16"])
-@pytest.mark.parametrize("arch", ["skip_lstm", "skip_gru"])
+@pytest.mark.parametrize(
+    "arch, mode",
+    [
+        ("skip_lstm", "fp16"),
+        ("skip_gru", "bf16"),
+        pytest.param("skip_lstm", "bf16", marks=pytest.mark.thorough),
+        pytest.param("skip_gru", "fp16", marks=pytest.mark.thorough),
+    ],
+)
 def test_long_sequences_stay_finite_and_are_counted_in_float32(tmp_path, mode, arch):
     """Budgets exceed float16's range, and counts exceed the integers that bfloat16 can represent."""
     options = ["--sequence-length", 784, "--arch", arch, "--update-bias", 20, "--batch-size", 4, "--train-size", 8]

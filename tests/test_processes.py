@@ -3,19 +3,20 @@
 import json
 import os
 import re
-import sys
-from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 
+from skiprnn_plugin.criterions.mse_with_budget import MSEWithBudgetCriterion
 from skiprnn_plugin.models import skip_rnn
 
 from .command_line import PLUGIN, ROOT, run, train, train_options, validate
 from .compare import assert_close, assert_equal
+from .forked import SCRIPTS, run_forked
 from .ranks import free_port, run_ranks
 
+TORCHRUN = SCRIPTS / "torchrun"
 SMALL = ["--hidden-size", 4, "--batch-size", 4, "--lr", 1e-2, "--cost-per-sample", 1e-2]
 METRICS = ["loss", "mse", "task_loss", "budget_loss", "updates", "updates_std", "update_fraction", "flops"]
 # Gates that draw: sequences differ in their updates
@@ -30,7 +31,8 @@ def logged(output, tag="valid"):
 
 def fairseq_train(*command, options=(), task="adding", **environment):
     """A command line that ends in fairseq-train's options; returns what it logged of validations, and all output."""
-    process = run(*command, *train_options(task), *SMALL, "--max-update", 3, *options, **environment)
+    start = run if command[0] == TORCHRUN else run_forked
+    process = start(*command, *train_options(task), *SMALL, "--max-update", 3, *options, **environment)
     output = process.stdout + process.stderr
     assert process.returncode == 0, output[-3000:]
     return logged(output), output
@@ -58,8 +60,10 @@ def test_world_size_starts_processes(tmp_path, alone, capfd):
     assert (tmp_path / "checkpoint_last.pt").exists()
 
 
+@pytest.mark.thorough
 def test_torchrun(tmp_path, alone):
-    command = ["torchrun", "--nproc-per-node", 2, Path(sys.executable).with_name("fairseq-train")]
+    """What it tells processes, run_ranks tells those of the tests below."""
+    command = [TORCHRUN, "--nproc-per-node", 2, SCRIPTS / "fairseq-train"]
     valid, output = fairseq_train(*command, options=["--save-dir", tmp_path])
     assert "training on 2 devices" in output
     assert_same_metrics(valid[-1:], [alone])
@@ -94,6 +98,7 @@ class Listed(MSEWithBudgetCriterion):
 """
 
 
+@pytest.mark.thorough
 def test_user_dir_workers_and_logs_that_cannot_be_summed(tmp_path, alone):
     """Of a plugin that nothing but ``--user-dir`` finds, over an address that is given."""
     plugin = tmp_path / "their_plugin"
@@ -102,16 +107,29 @@ def test_user_dir_workers_and_logs_that_cannot_be_summed(tmp_path, alone):
     options = ["--user-dir", plugin, "--criterion", "listed", "--num-workers", 2, "--save-dir", tmp_path / "run"]
     options += ["--distributed-world-size", 2, "--distributed-init-method", f"tcp://localhost:{free_port()}"]
     valid, output = fairseq_train(
-        "fairseq-train", options=[*options, "--ddp-backend", "legacy_ddp"], cwd=tmp_path, PYTHONPATH=""
+        SCRIPTS / "fairseq-train", options=[*options, "--ddp-backend", "legacy_ddp"], cwd=tmp_path, PYTHONPATH=""
     )
     assert_same_metrics(valid[-1:], [alone])
     assert valid[-1]["valid_distinct"] == pytest.approx((4 * 8 * 8 + 4 * 4) / 36)  # ids of a step, each counted
 
 
+def cannot_be_summed(folder):
+    with mock.patch.object(MSEWithBudgetCriterion, "logging_outputs_can_be_summed", staticmethod(lambda: False)):
+        return train(folder, *SMALL, "--max-update", 3, "--num-workers", 2, "--ddp-backend", "legacy_ddp")
+
+
+def test_logs_that_cannot_be_summed(tmp_path, alone):
+    for logs in run_ranks(cannot_be_summed, tmp_path):
+        assert_same_metrics(logs["valid"][-1:], [alone])
+
+
+@pytest.mark.thorough
 def test_hydra(tmp_path):
-    process = run(
-        "fairseq-hydra-train", "--config-dir", PLUGIN / "config", "--config-name", "skip_rnn", "common.cpu=true",
-        f"common.user_dir={PLUGIN}", "task.train_size=16", "task.valid_size=8", "task.sequence_length=12",
+    """As ``--distributed-world-size`` does."""
+    process = run_forked(
+        SCRIPTS / "fairseq-hydra-train", "--config-dir", PLUGIN / "config", "--config-name", "skip_rnn",
+        "common.cpu=true", f"common.user_dir={PLUGIN}", "task.train_size=16", "task.valid_size=8",
+        "task.sequence_length=12",
         "model.hidden_size=4", "dataset.num_workers=0", "dataset.batch_size=4", "optimization.max_update=2",
         "distributed_training.distributed_world_size=2", cwd=tmp_path, PYTHONPATH=ROOT,
     )  # fmt: skip

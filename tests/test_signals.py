@@ -174,7 +174,9 @@ def start(output, *options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["group", "process"])
+@pytest.mark.parametrize(
+    "kill", [os.killpg, pytest.param(os.kill, marks=pytest.mark.thorough)], ids=["group", "process"]
+)
 def test_with_workers(tmp_path, kill):
     """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too; here both come at once."""
     options = ["--num-workers", "2", "--update-freq", "2", "--train-size", "6400", "--max-update", "100000"]
@@ -191,7 +193,9 @@ def test_with_workers(tmp_path, kill):
 
 
 @pytest.mark.parametrize(
-    "kill, number", [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT)], ids=["process", "group"]
+    "kill, number",
+    [(os.kill, signal.SIGTERM), pytest.param(os.killpg, signal.SIGINT, marks=pytest.mark.thorough)],
+    ids=["process", "group"],
 )
 def test_processes_that_it_started(tmp_path, kill, number):
     """The one that waits for them passes the signal on, and ends after them."""
@@ -231,7 +235,10 @@ needs_environment = pytest.mark.skipif(
 @needs_environment
 @pytest.mark.parametrize(
     "script, number, to_the_run",
-    [(["adding.sh", "gru"], signal.SIGINT, False), (["quickstart.sh"], signal.SIGTERM, True)],
+    [
+        (["adding.sh", "gru"], signal.SIGINT, False),
+        pytest.param(["quickstart.sh"], signal.SIGTERM, True, marks=pytest.mark.thorough),
+    ],
     ids=["Ctrl-C", "the run alone"],
 )
 def test_a_recipe_that_is_stopped_saves_and_is_not_finished(tmp_path, script, number, to_the_run):

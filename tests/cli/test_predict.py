@@ -22,6 +22,7 @@ from skiprnn_plugin.hub import Prediction, from_pretrained
 from skiprnn_plugin.runs.inputs import Input, read_inputs
 
 from ..command_line import ROOT, run, train
+from ..forked import run_forked
 from ..frozen.make import FOLDER
 from ..idx_files import write_digits
 from ..own_tasks import make_checkpoint
@@ -380,9 +381,14 @@ def test_names_that_can_not_be_printed(checkpoints, tmp_path, encoding, printed)
     """A file's name need not be UTF-8."""
     name = os.fsdecode("café ".encode() + b"\xe9.txt")
     (tmp_path / name).write_text("good film")
-    command = (sys.executable, "-m", "skiprnn_plugin.cli.predict", checkpoints["words"], name)
-    environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": ROOT}
-    process = run(*command, "--user-dir", ROOT / "tests/own_tasks", cwd=tmp_path, **environment)
+    code = f"""
+import sys
+sys.stdout.reconfigure(encoding={encoding!r}, errors="strict")  # as with PYTHONIOENCODING
+from skiprnn_plugin.cli.predict import main
+sys.exit(main())
+"""
+    command = (checkpoints["words"], name, "--user-dir", ROOT / "tests/own_tasks")
+    process = run_forked("-c", code, *command, cwd=tmp_path, PYTHONPATH=ROOT)
     assert process.stdout.splitlines()[1].split("\t")[-1] == printed, process.stderr
 
 

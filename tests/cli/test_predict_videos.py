@@ -17,7 +17,8 @@ from skiprnn_plugin.prepare.input_files import READERS
 from skiprnn_plugin.prepare.video import NOT_VIDEOS
 from skiprnn_plugin.prepare.video_reader import VideoReader
 
-from ..command_line import ROOT, run, train
+from ..command_line import ROOT, train
+from ..forked import run_forked
 from ..frozen.make import FOLDER
 from ..tiny_features import WIDTH, write_features
 from ..tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
@@ -44,7 +45,7 @@ def test_command(video_runs):
     """Videos shorter and longer than the model reads, as the user of a shell names them."""
     names = [*video_runs.videos, *video_runs.features]
     options = ("--weights", video_runs.weights, "--json")
-    process = run(sys.executable, "-c", CALL, video_runs.classification, *names, *options, cwd=ROOT)
+    process = run_forked("-c", CALL, video_runs.classification, *names, *options, cwd=ROOT, PYTHONPATH=ROOT)
     assert process.returncode == 0, process.stderr
     check_same(json.loads(process.stdout), names)
 

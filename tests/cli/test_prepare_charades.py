@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +13,8 @@ from skiprnn_plugin.data.features import FeatureStore
 from skiprnn_plugin.data.manifest import read_classes, read_manifest
 from skiprnn_plugin.prepare import charades
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 from ..made_up_charades import write_made_up_charades
 from ..tiny_charades import VIDEOS, frames, write_charades
 
@@ -185,7 +185,7 @@ def killed(folder, video):
 charades.read_frames = killed
 main(sys.argv[1:])
 """
-    process = run(sys.executable, "-c", code, *arguments(source, tmp_path / "dest"), PYTHONPATH=ROOT)
+    process = run_forked("-c", code, *arguments(source, tmp_path / "dest"), PYTHONPATH=ROOT)
     assert process.returncode == -signal.SIGKILL
     (part,) = tmp_path.glob(".dest.*.part")
     with open(part / "features.npy", "ab") as file:

@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +15,8 @@ from skiprnn_plugin.data.manifest import read_manifest
 from skiprnn_plugin.prepare.feature_sources import ARRAYS, read_labelled
 from skiprnn_plugin.prepare.write_features import COLUMNS
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 from ..tiny_features import LABELS, SIZES, WIDTH, sequences, write_features
 from ..tiny_texts import damaged
 
@@ -57,7 +57,7 @@ def test_a_folder_of_ones_own(tmp_path, source):
     header, *lines = manifest.read_text().splitlines()
     manifest.write_text("\n".join([f"note\t{header}", *(f"my {number}\t{line}" for number, line in enumerate(lines))]))
     dest = tmp_path / "dest"
-    process = run(sys.executable, "-m", "skiprnn_plugin.cli.prepare", "features", source, dest, PYTHONPATH=ROOT)
+    process = run_forked("-m", "skiprnn_plugin.cli.prepare", "features", source, dest, PYTHONPATH=ROOT)
     assert (process.returncode, process.stderr) == (0, "")
     items, arrays = read(dest)
     for number, (item, array, (name, split, label, expected)) in enumerate(zip(items, arrays, sequences())):

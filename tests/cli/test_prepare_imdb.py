@@ -14,7 +14,8 @@ from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.prepare import imdb
 from skiprnn_plugin.prepare.tokenize_text import load_tokenizer
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 from ..tiny_imdb import FILES, OTHER_FILES, write_archive, write_folder
 
 QUARTER = ("--valid-fraction", 0.25, "--min-count", 2)
@@ -42,10 +43,8 @@ def lines(folder, split, name="input0"):
 
 
 def test_what_it_writes(tmp_path, source):
-    process = run(
-        *(sys.executable, "-m", "skiprnn_plugin.cli.prepare", "imdb", source, tmp_path / "data", *QUARTER),
-        PYTHONPATH=ROOT,
-    )
+    command = ("-m", "skiprnn_plugin.cli.prepare", "imdb", source, tmp_path / "data", *QUARTER)
+    process = run_forked(*command, PYTHONPATH=ROOT)
     assert (process.returncode, process.stderr) == (0, "")
     data = tmp_path / "data"
     assert json.loads((data / "prepare.json").read_text()) == {
@@ -189,7 +188,7 @@ imdb.write_items = killed
 main(sys.argv[1:])
 """
     arguments = ("imdb", source, tmp_path / "data", *QUARTER)
-    process = run(sys.executable, "-c", code, *arguments, PYTHONPATH=ROOT)
+    process = run_forked("-c", code, *arguments, PYTHONPATH=ROOT)
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "data").exists() and len(os.listdir(tmp_path)) == 2
     prints(main, *arguments)

@@ -14,7 +14,8 @@ from skiprnn_plugin.data.features import FeatureStore
 from skiprnn_plugin.data.manifest import read_manifest
 from skiprnn_plugin.prepare.frame_encoder import FrameEncoder, read_encoding
 
-from ..command_line import ROOT, run, train
+from ..command_line import ROOT, train
+from ..forked import run_forked
 from ..tiny_ucf101 import CLASSES, VIDEOS, command, write_ucf101
 from ..tiny_videos import image, write_video
 
@@ -58,7 +59,7 @@ from skiprnn_plugin.cli.prepare import main
 sys.exit(main(sys.argv[1:]))
 """
     arguments = [*command(source, tmp_path / "dest")[:-1], resnet50_weights, "--batch-size", 4]
-    process = run(sys.executable, "-c", code, *arguments, PYTHONPATH=ROOT)
+    process = run_forked("-c", code, *arguments, PYTHONPATH=ROOT)
     assert (process.returncode, process.stderr) == (0, "")
     assert process.stdout == (
         f"{tmp_path}/dest: train 3 sequences (12 steps), valid 2 sequences (8 steps); 2,048 features\n"

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import sys
 
 import pytest
 
 from skiprnn_plugin.cli.prepare import main
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 from ..tiny_ucf101 import VIDEOS, command, write_ucf101
 
 pytest.importorskip("av")
@@ -41,7 +41,7 @@ frame_encoder.FrameEncoder = CornerEncoder
 {code}
 sys.exit(main(sys.argv[1:]))
 """
-    return run(sys.executable, "-c", code, *arguments, PYTHONPATH=ROOT).returncode
+    return run_forked("-c", code, *arguments, PYTHONPATH=ROOT).returncode
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import torch
 
 from skiprnn_plugin.cli.report import main
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 
 
 def with_checkpoint(folder, content):
@@ -139,6 +140,6 @@ def test_a_users_own_plugin(fails, prints, tiny, tmp_path, monkeypatch):
 
 def test_no_traceback_in_a_process_of_its_own(tiny, tmp_path):
     path = truncated(tmp_path, tiny["seed1"])
-    process = run(sys.executable, "-m", "skiprnn_plugin.cli.report", path, PYTHONPATH=ROOT)
+    process = run_forked("-m", "skiprnn_plugin.cli.report", path, PYTHONPATH=ROOT)
     assert (process.returncode, process.stdout, process.stderr.count("\n")) == (2, "", 1), process.stderr
     assert process.stderr.startswith(f"skiprnn-report: error: {path}: ")

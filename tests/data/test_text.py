@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from skiprnn_plugin.data.fit import Fit
 from skiprnn_plugin.data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from skiprnn_plugin.prepare.binarize import write_items
 
-from ..command_line import run
+from ..forked import run_forked
 from ..tiny_texts import SIZES, damaged, labels, texts, write_texts
 
 # The warning is about objects whose constructor in fairseq failed
@@ -64,7 +63,7 @@ from fairseq_cli.preprocess import main
 for arguments in {calls}:
     main(options.get_preprocessing_parser().parse_args(arguments))
 """
-    process = run(sys.executable, "-c", code)
+    process = run_forked("-c", code)
     assert process.returncode == 0, process.stderr[-2000:]
     dictionary = load_dictionary(tmp_path / "label/dict.txt")
     assert len(dictionary) == 8 and [dictionary[symbol] for symbol in find_classes(dictionary)] == ["neg", "pos"]

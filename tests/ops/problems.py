@@ -18,13 +18,15 @@ def dtype_of(engine):
     return DTYPE.get(engine, torch.float64)
 
 
-def engine_param(engine, *values):
+def engine_param(engine, *values, thorough=False):
     """The engine, and other values of a parametrised test; skipped where it cannot run at all."""
     reason = None
     if engine == "native":
         elsewhere = torch.get_default_device().type != "cpu"
         reason = "native is for the CPU" if elsewhere else library.missing()
-    marks = () if reason is None else pytest.mark.skip(reason=f"{engine} {reason}")
+    marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine} {reason}")]
+    if thorough:
+        marks.append(pytest.mark.thorough)
     return pytest.param(engine, *values, marks=marks)
 
 

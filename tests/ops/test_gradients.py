@@ -21,6 +21,10 @@ from .problems import (
 )
 
 BATCH, STEPS, HIDDEN = 2, 4, 3
+# Along one direction at random, or along each of them
+every_check = pytest.mark.parametrize(
+    "fast_mode", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["one direction", "every direction"]
+)
 
 
 def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False, **options):
@@ -48,27 +52,33 @@ def scan_function(cell, engine, *, layer_norm=False, dropout=False, masks=False,
 
 @every_engine_of_any_dtype
 @every_cell
+@every_check
 @pytest.mark.parametrize("dropout", [False, True], ids=["no-dropout", "dropout"])
-def test_gradients(cell, engine, dropout):
-    assert torch.autograd.gradcheck(*scan_function(cell, engine, dropout=dropout))
+def test_gradients(cell, engine, dropout, fast_mode):
+    assert torch.autograd.gradcheck(*scan_function(cell, engine, dropout=dropout), fast_mode=fast_mode)
 
 
 @every_engine_with_masks
 @every_cell
-def test_gradients_with_a_mask_for_each_step(cell, engine):
+@every_check
+def test_gradients_with_a_mask_for_each_step(cell, engine, fast_mode):
     """Of zoneout and recurrent dropout; the backward of one step needs the masks of that step."""
-    assert torch.autograd.gradcheck(*scan_function(cell, engine, masks=True))
+    assert torch.autograd.gradcheck(*scan_function(cell, engine, masks=True), fast_mode=fast_mode)
 
 
 @every_engine_of_any_dtype
 @every_cell
-def test_gradients_of_padded_sequences(cell, engine):
-    assert torch.autograd.gradcheck(*scan_function(cell, engine, lengths=[2, 3], offsets=[1, 0]))
+@every_check
+def test_gradients_of_padded_sequences(cell, engine, fast_mode):
+    function, inputs = scan_function(cell, engine, lengths=[2, 3], offsets=[1, 0])
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=fast_mode)
 
 
 @every_cell
-def test_gradients_with_layer_norm(cell):
-    assert torch.autograd.gradcheck(*scan_function(cell, "reference", layer_norm=True, dropout=True))
+@every_check
+def test_gradients_with_layer_norm(cell, fast_mode):
+    function, inputs = scan_function(cell, "reference", layer_norm=True, dropout=True)
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=fast_mode)
 
 
 @every_cell

@@ -1,7 +1,6 @@
 """Features of frames equal those of torchvision's network; wrong weights are refused."""
 
 import json
-import sys
 import zlib
 
 import numpy as np
@@ -10,7 +9,8 @@ import torch
 
 from skiprnn_plugin.prepare.frame_encoder import Encoding, FrameEncoder, read_encoding
 
-from ..command_line import ROOT, run
+from ..command_line import ROOT
+from ..forked import run_forked
 from ..tiny_videos import image
 
 FRAMES = [image(0), image(40)[:, :40], np.random.default_rng(0).integers(0, 256, (300, 500, 3), dtype=np.uint8)]
@@ -111,7 +111,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    process = run(sys.executable, "-c", code, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    process = run_forked("-c", code, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert process.returncode == 0 and process.stdout.count("\n") == 1, process.stderr
     assert f"needs the torchvision that was built for torch {torch.__version__}: pip install 'ski" in process.stdout
 

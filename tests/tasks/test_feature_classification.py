@@ -1,7 +1,6 @@
 """The task for labelled features through fairseq's own commands, and its models in other programs."""
 
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig, FeatureClassificationTask
 
 from .. import command_line
+from ..forked import run_forked
 from ..tiny_features import LABELS, WIDTH, sequences, write_features
 
 
@@ -55,7 +55,7 @@ hub = from_pretrained({str(tmp_path / "run")!r}, data_dir="moved")
 arrays = [np.full((steps, 3), value) for steps, value in ((2, 4), (8, -4))]
 print([hub.task.class_names[row.argmax()] for row in hub.predict(arrays)], hub.used_samples(arrays)[0].shape)
 """
-    process = command_line.run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
+    process = run_forked("-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
     assert process.stdout == "['up', 'down'] (5,)\n", process.stderr
 
 

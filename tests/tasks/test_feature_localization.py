@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig, FeatureLocalizationTask
 
 from .. import command_line
+from ..forked import run_forked
 from ..ranks import run_ranks
 from ..tiny_localization import CLASSES, FRAME_RATE, WIDTH, videos, write_localization
 
@@ -140,13 +140,13 @@ def test_other_programs(data, tmp_path):
         np.testing.assert_allclose(hub.predict([array])[0], values, atol=1e-6)
         assert (0 < values).all() and (values < 1).all()
     np.save(tmp_path / "video.npy", arrays[0])
-    command = [sys.executable, "-m", "skiprnn_plugin.cli.predict", tmp_path / "run", tmp_path / "video.npy"]
-    (item,) = json.loads(command_line.run(*command, "--json", cwd=command_line.ROOT).stdout)
+    command = ["-m", "skiprnn_plugin.cli.predict", tmp_path / "run", tmp_path / "video.npy"]
+    (item,) = json.loads(run_forked(*command, "--json", PYTHONPATH=command_line.ROOT).stdout)
     assert list(item["probabilities"]) == CLASSES
     np.testing.assert_allclose(list(item["probabilities"].values()), together[0].T, atol=1e-6)
     best = CLASSES[together[0].max(0).argmax()]
     assert item["label"] == best and item["steps"] == 2 * len(arrays[0])
-    _, *rows = command_line.run(*command, cwd=command_line.ROOT).stdout.splitlines()
+    _, *rows = run_forked(*command, PYTHONPATH=command_line.ROOT).stdout.splitlines()
     assert [best, f"{together[0].max():.4f}"] in [row.split("\t")[:2] for row in rows]
     assert len(rows) == len(item["spans"])
 

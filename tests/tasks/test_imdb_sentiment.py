@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from skiprnn_plugin.prepare.tokenize_text import RECORD
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig, ImdbSentimentTask
 
 from .. import command_line
+from ..forked import run_forked
 from ..tiny_texts import texts, write_texts
 
 PREPARED = json.dumps({"bpe": "none"})
@@ -68,7 +68,7 @@ for text in texts:
     print(*(hub.task.source_dictionary[word] for word in hub.task.encode(text)))
 print([hub.task.class_names[row.argmax()] for row in hub.predict(texts)])
 """
-    process = command_line.run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
+    process = run_forked("-c", code, cwd=tmp_path, PYTHONPATH=command_line.ROOT)
     expected = [7 * "<pad> " + "a good good h <unk>", 10 * "<pad> " + "bad c", "['pos', 'neg']"]
     assert process.stdout.splitlines() == expected, process.stderr
 
