@@ -41,7 +41,7 @@ def constant_in_compiled_code(function: Callable) -> Callable:
 
 
 def is_batched(tensor: Optional[Tensor]) -> bool:
-    """Whether the tensor stands for many, as inside of vmap."""
+    """Whether the tensor is a batch of tensors, as inside of vmap."""
     if tensor is None:
         return False
     functorch = torch._C._functorch

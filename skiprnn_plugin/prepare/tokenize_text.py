@@ -50,7 +50,7 @@ def tokenize_words_without_marks(text: str) -> List[str]:
 
 @cache
 def _word_pattern() -> re.Pattern:
-    """Made when it is first needed, as looking up the category of so many characters takes a moment."""
+    """Made when it is first needed, as it takes a moment to look up the category of every character."""
     candidates = map(chr, range(0x300, 0x20000))  # all marks but variation selectors, which choose a picture
     marks = "".join(
         character

@@ -52,7 +52,7 @@ def import_user_dir(user_dir: str) -> None:
 def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
-    ``split`` None stands for the split that the paper's tables of the task report. ``overrides`` are options in place
+    ``split`` None means the split that the paper's tables of the task report. ``overrides`` are options in place
     of the stored ones.
     """
     import torch

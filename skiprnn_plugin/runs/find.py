@@ -8,9 +8,9 @@ from ..reading import is_hidden
 
 
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
-    """The file that a RUN argument stands for: a save-dir's checkpoint, or the file itself.
+    """The file that a RUN argument names: a save-dir's checkpoint, or the file itself.
 
-    ``checkpoint`` is ``last`` or ``best``; None stands for the last one, or else the save-dir's log.
+    ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log.
     """
     run = Path(path)
     if not run.exists():
@@ -26,7 +26,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
 
 
 def find_log(path: str) -> Path:
-    """The log that a RUN argument stands for: the only one in a save-dir, or the file itself."""
+    """The log that a RUN argument names: the only one in a save-dir, or the file itself."""
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
@@ -52,7 +52,7 @@ def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) ->
 
 
 def find_checkpoint(path: str) -> Path:
-    """The checkpoint that an argument stands for: a save-dir's last one, or the file itself."""
+    """The checkpoint that an argument names: a save-dir's last one, or the file itself."""
     file = find_file(path)
     if not is_checkpoint(file):
         raise UserError(f"{file}: expected a checkpoint (*.pt) or a save-dir that holds one")

@@ -51,7 +51,7 @@ def scan_log(path: Path, split: Optional[str]) -> Log:
     """Read a log of ``fairseq-train --log-format json``: its ``--log-file`` or captured output.
 
     Such a log holds the configuration, as Python prints it, and a line of JSON for each validation. ``split`` None
-    stands for the split that the paper's tables of the task report.
+    means the split that the paper's tables of the task report.
     """
     config, logged = None, []
     try:

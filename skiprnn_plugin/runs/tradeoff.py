@@ -66,7 +66,7 @@ class Tradeoff(NamedTuple):
 
 
 def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
-    """The trade-off that runs of one experiment show; ``metric`` None stands for the task's own metric."""
+    """The trade-off that runs of one experiment show; ``metric`` None means the task's own metric."""
     options, experiment = runs[0].options, find_experiment(runs)
     table = find_table_of(options)
     columns = table.columns if table else ()

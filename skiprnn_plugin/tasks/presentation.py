@@ -54,7 +54,7 @@ class Inputs:
             - ``"token_ids"``: files .npy, which hold what the model reads. ``encode`` does not get them, only
               :meth:`Presented.fit_token_ids`. A task can't have them beside numbers.
 
-            None stands for texts and token ids if the model has an embedding, and for numbers otherwise.
+            None means texts and token ids if the model has an embedding, and for numbers otherwise.
         readers: for files of other kinds, a function by the suffix of their names, in lower case, such as ``".wav"``.
             It is called with a path (str), and returns what ``encode`` takes. An exception says that it can't read the
             file.

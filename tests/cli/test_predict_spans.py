@@ -43,7 +43,7 @@ def test_rows(frame_rate, kept, expected):
 
 
 def test_none_is_there():
-    """The highest probability, but of the steps that are not there."""
+    """The highest probability among the real steps."""
     read = Input("x.npy", None, range(3))
     assert as_rows(make_hub(2.0), read, PREDICTION, 0.8) == [["-", "0.7500", "-", "-", "2", "4", "2.000", "x.npy"]]
 

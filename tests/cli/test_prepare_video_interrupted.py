@@ -1,4 +1,4 @@
-"""``skiprnn-prepare video``, stopped in the midst: it goes on where it was, and only with the same settings."""
+"""``skiprnn-prepare video``, interrupted: the next call resumes, if it has the same settings."""
 
 import os
 import signal

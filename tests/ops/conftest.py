@@ -15,7 +15,7 @@ def level(request):
 
 @pytest.fixture
 def threads(request):
-    """So many threads during a test."""
+    """Sets the number of threads during a test."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param

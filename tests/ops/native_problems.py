@@ -79,8 +79,8 @@ def decided_rows(problem, options):
 
 def only_rows(problem, options, rows):
     """The problem and the options for those rows of the batch alone."""
-    of = {"x": 0, "h": 1, "c": 1, "p": 0, "acc": 0}
-    for name, dim in of.items():
+    axes = {"x": 0, "h": 1, "c": 1, "p": 0, "acc": 0}
+    for name, dim in axes.items():
         if name in problem.tensors:
             problem.tensors[name] = problem.tensors[name].detach().index_select(dim, rows).requires_grad_()
     options = dict(options)

@@ -21,9 +21,9 @@ def skips_by_addition(p, acc, room, threshold, dtype):
 def probabilities(dtype):
     rng = np.random.default_rng(0)
     exact = [1.0, 0.5, 0.25, 0.1, 0.125, 0.05, 1 / 3, 0.01, 0.001, 0.0, 1e-30, 0.50000006, 0.49999997]
-    near = [0.5 / n for n in range(1, 200)]
+    close = [0.5 / n for n in range(1, 200)]
     drawn = [*rng.uniform(0, 1, 300), *np.exp(rng.uniform(-9, 0, 500))]
-    return torch.tensor([*exact, *near, *drawn], dtype=dtype)
+    return torch.tensor([*exact, *close, *drawn], dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype, room", [(torch.float32, 2**24 + 1), (torch.float16, 2**11 + 1)], ids=str)

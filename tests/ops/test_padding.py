@@ -1,4 +1,4 @@
-"""Padding is not there at all, whatever it holds."""
+"""Padding has no effect, whatever it holds."""
 
 import pytest
 import torch

@@ -24,7 +24,7 @@ def names(folder):
 
 @pytest.fixture
 def ended():
-    """The id of a process that is no more."""
+    """The id of a process that has ended."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
@@ -40,7 +40,7 @@ def test_replaces_only_when_told(tmp_path):
 
 
 def test_a_link_stays_one(tmp_path):
-    """What it stands for, perhaps on another disk, is made and replaced."""
+    """The target of the link, perhaps on another disk, is created and replaced."""
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to("disk/dest")
     for content in ("old", "new"):
