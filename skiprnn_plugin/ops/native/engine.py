@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..types import Operands, Options, Results
 from . import areas, library
-from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved
+from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved, Shape
 from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
@@ -116,7 +116,7 @@ def _describe(
     weights, others = _contiguous(weights), _contiguous(others)
     shape = (CELLS[options.cell], count, inputs, hidden)
     problem = Problem(
-        shape,
+        _struct(shape),
         batch,
         steps,
         options.last_only,
@@ -132,6 +132,12 @@ def _describe(
         options.threshold,
     )
     return problem, shape, Operands(x, *others), weights
+
+
+@lru_cache
+def _struct(shape: Tuple[int, ...]) -> Shape:
+    """The shape for the library; nobody may change it, because it is cached."""
+    return Shape(*shape)
 
 
 @lru_cache
