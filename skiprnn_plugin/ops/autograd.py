@@ -53,10 +53,14 @@ def scan(
         if registered:
             results = scan_op(operands, weights, options, engine, keep)
         elif keep:
-            results = Results(*Scan.apply(engine, options, *operands, *weights))
+            results = _apply(engine, options, *operands, *weights)
         else:
             results, _ = kernels.forward(operands, weights, options, keep)
     return results.output, SkipState(results.h, results.c, results.p, results.acc), results.updates
+
+
+def _apply(engine: str, options: Options, x: Tensor, *tensors: Optional[Tensor]) -> Results:
+    return Results(*Scan.apply(x, engine, options, *tensors))
 
 
 def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
@@ -65,10 +69,14 @@ def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
 
 
 class Scan(torch.autograd.Function):
-    """The engine with its backward; ``tensors`` are the operands and, after them, the weights."""
+    """The engine with its backward.
+
+    ``x``, the first of the operands, is the first argument; ``tensors`` are the other operands and then the weights.
+    """
 
     @staticmethod
-    def forward(ctx, engine: str, options: Options, *tensors):
+    def forward(ctx, x: Tensor, engine: str, options: Options, *tensors):
+        tensors = (x, *tensors)
         kernels = ENGINES[engine].kernels
         results, saved = kernels.forward(*split_operands(tensors), options, True)
         ctx.set_materialize_grads(not kernels.accepts_none)
@@ -81,16 +89,17 @@ class Scan(torch.autograd.Function):
     def backward(ctx, *gradients):
         unpacked = ctx.saved_tensors  # once, as activation checkpointing refuses to give a tensor again
         tensors, (updates, *saved) = unpacked[: ctx.num_tensors], unpacked[ctx.num_tensors :]
-        needed, _ = split_operands(ctx.needs_input_grad[-ctx.num_tensors :])
-        if any(map(is_batched, gradients)):
+        needs_dx, *_ = ctx.needs_input_grad
+        if is_batched(*gradients):
             raise RuntimeError(
                 f"engine {ctx.engine!r}: takes no batched gradients, as of jacobian(vectorize=True); expected "
                 "engine='reference' for them"
             )
         d_operands, d_weights = ENGINES[ctx.engine].kernels.backward(
-            *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needed.x
+            *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needs_dx
         )
-        return None, None, *_refuse_second((*d_operands, *d_weights), (*tensors, *gradients), ctx.engine)
+        dx, *others = _refuse_second((*d_operands, *d_weights), (*tensors, *gradients), ctx.engine)
+        return dx, None, None, *others
 
 
 def _refuse_second(

@@ -40,14 +40,20 @@ def constant_in_compiled_code(function: Callable) -> Callable:
     return function
 
 
-def is_batched(tensor: Optional[Tensor]) -> bool:
-    """Whether the tensor is a batch of tensors, as inside of vmap."""
-    if tensor is None:
-        return False
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(tensor) and not functorch.is_batchedtensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return functorch.is_batchedtensor(tensor) or functorch.is_legacy_batchedtensor(tensor)
+def is_batched(*tensors: Optional[Tensor]) -> bool:
+    """Whether any of the tensors is a batch of tensors, as inside of vmap."""
+    functorch, transformed = torch._C._functorch, torch._C._are_functorch_transforms_active()
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if transformed:
+            while functorch.is_functorch_wrapped_tensor(tensor) and not functorch.is_batchedtensor(tensor):
+                tensor = functorch.get_unwrapped(tensor)
+            if functorch.is_batchedtensor(tensor):
+                return True
+        if functorch.is_legacy_batchedtensor(tensor):
+            return True
+    return False
 
 
 def has_values(tensor: Tensor) -> bool:

@@ -103,8 +103,8 @@ def names(module):
 
 def skip_by(engine, rnn, x):
     """The module's results by another engine."""
-    own, rnn.engine = rnn.engine, engine
+    former, rnn.engine = rnn.engine, engine
     try:
         return rnn(x)
     finally:
-        rnn.engine = own
+        rnn.engine = former

@@ -72,26 +72,25 @@ def backward(
     used = saved[0].numel() // lib.skiprnn_record_size(problem)
     kept = Saved(to_records, used, used, to_chains, to_projected or None)  # a registered op has an empty tensor instead
 
-    d_output, *d_rest = gradients if operands.c is not None else gradients._replace(c=None)
-    strides = (0, 0)
+    d_output, strides = gradients.output, (0, 0)
     if d_output is not None:
         d_output = (d_output if d_output.stride(-1) == 1 else d_output.contiguous()).resolve_neg()
         strides = (d_output.stride(0), 0 if options.last_only else d_output.stride(1))
-    d_rest = _contiguous(d_rest)
-    d_address, *d_addresses = _addresses([d_output, *d_rest])
-    incoming = Incoming(d_address, *strides, *d_addresses)
+    d_c = None if operands.c is None else gradients.c  # a registered op has an empty tensor for None
+    d_rest = _contiguous((gradients.h, d_c, gradients.p, gradients.acc, gradients.updates))
+    incoming = Incoming(*_addresses([d_output]), *strides, *_addresses(d_rest))
 
-    x, *others = operands.differentiable()
-    d_operands = Operands(x.new_zeros(x.shape) if need_dx else None, *_empty_like(others))
+    dx = operands.x.new_zeros(operands.x.shape) if need_dx else None
+    states = operands.h, operands.c, operands.p, operands.acc
+    d_others = _empty_like((*states, operands.gate_weight, operands.gate_bias, operands.dropout_mask))
     d_weights = _empty_like(weights)
     array = (c_void_p * len(d_weights))(*_addresses(d_weights))
-    pointers = {name: tensor.data_ptr() for name, tensor in zip(Operands._fields, d_operands) if tensor is not None}
-    outgoing = Outgoing(weights=addressof(array), **pointers)
+    outgoing = Outgoing(*_addresses([dx]), addressof(array), *_addresses(d_others))
     purpose = BACKWARD_TO_X if need_dx else BACKWARD
     with pack(shape, weights, FORWARD) as packed, pack(shape, weights, purpose) as transposed:
         problem.packed = packed.address
         _check(lib.skiprnn_backward(problem, transposed.address, kept, incoming, outgoing))
-    return d_operands, d_weights
+    return Operands(dx, *d_others), d_weights
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
