@@ -41,20 +41,21 @@ def skip_scan(
         state: state to start from; ``p`` None means 1 and ``acc`` None means 0, so that the first step updates.
         gate: what sets the update probability; None for no learned gate (every step updates, or ``schedule`` says).
         cell: a key of ``CELLS``.
-        lengths: real steps of each sequence, [B] integers in 0..T; None means T. The rest is padding, which is not
-            there at all: no update, output 0, no gradient, whatever it holds.
+        lengths: real steps of each sequence, [B] integers in 0..T; None means T. The rest is padding, which has no
+            effect, whatever it holds: no update, output 0, no gradient.
         offsets: where each sequence's real steps begin, [B] integers (left padding); None means 0.
-        schedule: updates given from outside instead of the gate's, [B, T] of 0 and 1. ``p`` and ``acc`` go on as if
+        schedule: updates given from outside instead of the gate's, [B, T] of 0 and 1. ``p`` and ``acc`` change as if
             the gate had decided so. The output's gradient with respect to the gate is 0 then, and not None.
-        noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means ``threshold``.
+        noise: u_t = v_t > noise_t; uniform numbers, [B, T], make u_t a Bernoulli draw of v_t. None means that
+            ``threshold`` decides.
         threshold: u_t = v_t > threshold, where no noise is given; 0.5 is rounding. A higher one skips more.
         dropout_mask: factors on what a layer passes to the next, one mask for all steps, [num_layers - 1, B, H].
         zoneout_mask: 1 where a unit of the candidate state keeps its old value (Krueger et al. 2017), one mask for each
-            step, [num_layers, B, T, H]; of cells with ``c`` 2 H wide, that of ``h`` before that of ``c``. The layer
-            above, and the gate, read what comes out. The probability itself as a mask is the paper's evaluation.
+            step, [num_layers, B, T, H]; for a cell with ``c``, [num_layers, B, T, 2 H], the part of ``h`` first. The
+            layer above and the gate read the result. The paper evaluates with the probability itself as the mask.
         recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
             RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
-        last_only: return the last output alone.
+        last_only: return only the last output.
         engine: a key of ``ENGINES``, or ``auto`` for the fastest that can do what is asked, which it logs.
 
     Returns:
@@ -65,8 +66,8 @@ def skip_scan(
             ``p``; carries the gate's straight-through gradient.
 
     Raises:
-        ValueError: an argument of the wrong shape, type, device or value (the message names it), or an engine that
-            cannot do what it is asked to: layer norm, zoneout and recurrent dropout, or x as it is.
+        ValueError: an argument has a wrong shape, type, device or value (the message names it), or the engine does not
+            support layer norm, zoneout or recurrent dropout, or this ``x``.
     """
     cell_type = checks.check_cell(cell)
     checks.check_input(x, weights, cell_type)
