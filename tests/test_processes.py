@@ -202,7 +202,7 @@ FEW["3-1"] = [*FEW["3-3"], "--batch-size", 1]
 def few(folder, *options):
     """Trainings on a few sequences and validations of them."""
     trained = train_each(folder, {name: [*words, *options] for name, words in FEW.items()})
-    return {name: (*each, validate(folder / name / "checkpoint_last.pt")) for name, each in trained.items()}
+    return {name: (*result, validate(folder / name / "checkpoint_last.pt")) for name, result in trained.items()}
 
 
 def test_fewer_sequences_than_processes(tmp_path):

@@ -101,7 +101,7 @@ def test_over_epochs(plot, log):
 
 @pytest.mark.parametrize("split", ["valid", "train"])
 def test_another_metric_and_split(plot, log, split):
-    run = log("run", [validation(100, each, update_fraction=f) for each, f in (("valid", 0.5), ("train", 0.75))])
+    run = log("run", [validation(100, split, update_fraction=f) for split, f in (("valid", 0.5), ("train", 0.75))])
     lines, _, _, axes = plot(run, "--metric", "update_fraction", "--split", split)
     assert lines == {"Skip GRU, λ=1e-5": [(100, {"valid": 0.5, "train": 0.75}[split])]}
     assert axes.get_title(loc="left") == f"adding, split {split}"

@@ -75,7 +75,7 @@ def test_layer_norm_of_large_numbers_in_half_precision(cell):
     problem = Problem(cell, steps=1, layers=1, layer_norm=True, dtype=torch.float16)
     problem.tensors["x"].data *= 1000
     wide = {name: tensor.detach().float() for name, tensor in problem.tensors.items()}
-    (half, *_), (expected, *_) = (problem.run("reference", each, gate=None) for each in (None, wide))
+    (half, *_), (expected, *_) = (problem.run("reference", tensors, gate=None) for tensors in (None, wide))
     assert_close(half.float(), expected, "output", tolerance=0.01)
 
 

@@ -40,7 +40,7 @@ def test_count_skips(dtype, threshold, room):
     acc = torch.zeros_like(p)
     acc[::3] = torch.rand(len(acc[::3]), dtype=dtype, generator=torch.Generator().manual_seed(0)) / 2
     got = clock.count_skips(p, acc, torch.full((len(p),), room), threshold)
-    expected = [skips_by_addition(*each, room, threshold, NUMPY[dtype]) for each in zip(p.numpy(), acc.numpy())]
+    expected = [skips_by_addition(*pair, room, threshold, NUMPY[dtype]) for pair in zip(p.numpy(), acc.numpy())]
     assert got.tolist() == expected
 
 

@@ -182,7 +182,7 @@ def test_a_step_that_a_schedule_leaves_out_may_hold_anything(cell, engine):
         dirty.tensors["x"][~schedule] = float("nan")
     results = [problem.run(engine, schedule=schedule, gate=None) for problem in (clean, dirty)]
     assert_equal(*results)
-    assert_equal(*(problem.gradients(each) for problem, each in zip((clean, dirty), results)))
+    assert_equal(*(problem.gradients(result) for problem, result in zip((clean, dirty), results)))
 
 
 @every_other
@@ -201,7 +201,7 @@ def test_input_of_any_layout(cell, engine, layout):
     expected = problem.run("reference", x=x.clone(memory_format=torch.contiguous_format))
     got = problem.run(engine, x=x)
     assert_results_close(got, expected)
-    gradients = [torch.autograd.grad(loss(*each), problem.tensors["weight_ih_l0"])[0] for each in (got, expected)]
+    gradients = [torch.autograd.grad(loss(*results), problem.tensors["weight_ih_l0"])[0] for results in (got, expected)]
     assert_close(*gradients)
 
 
@@ -341,7 +341,7 @@ def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog, monkeypatc
         f"; native takes torch.float32 on the CPU, got {dtype} on {device}" for dtype in (torch.float64, torch.float16)
     ]
     chosen = [f"indexed{reason}" for reason in refused] + ["reference"]
-    assert caplog.messages == [f"engine auto: chose {each}" for each in chosen]
+    assert caplog.messages == [f"engine auto: chose {name}" for name in chosen]
     fastest_first = ["native", "indexed", "reference"]
     assert [name for name in ENGINES if name in fastest_first] == fastest_first
 

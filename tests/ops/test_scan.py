@@ -186,7 +186,7 @@ def test_half_precision_loses_nothing_of_long_sums(cell, engine, updates):
     for tensors in (problem.tensors, wide):
         output = problem.run(engine, tensors, schedule=schedule, gate=None)[0]
         gradients = torch.autograd.grad(output.float().sum(), [tensors[name] for name in names])
-        norms.append(torch.stack([each.float().norm() for each in gradients]))
+        norms.append(torch.stack([gradient.float().norm() for gradient in gradients]))
     assert_close(norms[0] / norms[1], torch.ones(4), "norms over float32's", tolerance=0.05)
 
 

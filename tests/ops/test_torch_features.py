@@ -61,7 +61,7 @@ def test_tensors_without_memory_of_their_own(engine, name):
     options = {"noise": uniform_noise(4, 8), "dropout_mask": torch.full((1, 4, 5), 2.0, dtype=dtype_of(engine))}
     with torch.no_grad():
         expected = problem.run(engine, **options)
-        tensors, given = ({**each} for each in (problem.tensors, options))
+        tensors, given = ({**values} for values in (problem.tensors, options))
         where = given if name in given else tensors
         where[name] = Wrapped(where[name].detach())
         assert_equal(problem.run(engine, tensors, **given), expected)
@@ -74,7 +74,7 @@ def test_a_minus_sign_that_torch_keeps_apart(engine, inputs):
     problem = Problem("lstm", inputs=inputs, dtype=dtype)
     values = {name: problem.tensors[name].detach() for name in ("x", "h")}
     apart = {name: torch.complex(value, -value).conj().imag for name, value in values.items()}
-    assert all(each.is_neg() for each in apart.values())
+    assert all(tensor.is_neg() for tensor in apart.values())
     assert_equal(problem.run(engine, {**problem.tensors, **apart}), problem.run(engine))
 
 

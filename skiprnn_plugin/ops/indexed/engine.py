@@ -84,7 +84,7 @@ def _pack(inputs: Inputs, steps: List[Step]) -> List[Tensor]:
     state = inputs.state
     every = torch.arange(len(inputs.x), device=state.h.device)
     rows = [every if step.rows is None else step.rows for step in steps]
-    sizes = torch.tensor([len(each) for each in rows], dtype=torch.int64, device="cpu")
+    sizes = torch.tensor([len(places) for places in rows], dtype=torch.int64, device="cpu")
     columns = [rows, [step.times for step in steps], [step.p for step in steps]]
     columns += zip(
         *((*step.h, *(step.c if inputs.cell.has_c else ()), *(k for kept in step.kept for k in kept)) for step in steps)
@@ -104,7 +104,7 @@ def _pack(inputs: Inputs, steps: List[Step]) -> List[Tensor]:
 def _unpack(packed: Sequence[Tensor], inputs: Inputs) -> List[Step]:
     batch, layers, num_kept = len(inputs.x), len(inputs.weights), inputs.cell.num_kept
     sizes = packed[0].tolist()
-    columns = zip(*(each.split(sizes) for each in packed[1:]))
+    columns = zip(*(column.split(sizes) for column in packed[1:]))
     steps: List[Step] = []
     before = torch.arange(batch, device=inputs.x.device)
     for rows, times, p, *flat in columns:
