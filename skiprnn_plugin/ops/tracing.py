@@ -62,19 +62,16 @@ def has_values(tensor: Tensor) -> bool:
 
 
 def has_only_shape(tensor: Tensor) -> bool:
-    """Whether the tensor is on the meta device, or a fake one that no compiler or tracer watches."""
+    """Whether the tensor is on the meta device, or a fake one of a mode that has no sizes which depend on data, as
+    compilers and tracers have."""
     if torch.compiler.is_compiling():
         return False
     if tensor.is_meta:
         return True
     if type(tensor) in PLAIN:
         return False
-    fake, proxy = (
-        sys.modules.get(name) for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental.proxy_tensor")
-    )
-    if fake is None or not isinstance(tensor, fake.FakeTensor):
-        return False
-    return proxy is None or proxy.get_proxy_mode() is None
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    return fake is not None and isinstance(tensor, fake.FakeTensor) and tensor.fake_mode.shape_env is None
 
 
 def is_autocast_enabled(device: str) -> bool:
