@@ -39,6 +39,9 @@ class Input(NamedTuple):
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
     """Raise :class:`UserError`, before any is read, for an input that does not exist or that the task does not take."""
     task, suffixes, reads_videos = hub.cfg.task._name, [*_find_readers(hub)], hub.task.inputs.video_folder is not None
+    kinds = [f"a file {' or '.join(suffixes)}"] if suffixes else []
+    if reads_videos:
+        kinds.append("a video")
     if "texts" not in hub.input_kinds and (texts or STANDARD_INPUT in files):
         flag = "--text" if texts else STANDARD_INPUT
         raise UserError(f"{flag}: expected a model that reads texts, got one of task {task}")
@@ -48,8 +51,7 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
         if not Path(file).is_file():
             raise UserError(f"{file}: no such file")
         if _suffix(file) not in suffixes and not (reads_videos and is_video(file)):
-            expected = f"{' or '.join(suffixes)}{' or a video' if reads_videos else ''}"
-            raise UserError(f"{file}: expected a file {expected}, as models of task {task} read")
+            raise UserError(f"{file}: expected {' or '.join(kinds)}, as models of task {task} read")
 
 
 def _find_readers(hub: SkipRNNHub) -> Dict[str, Callable[[str], Any]]:

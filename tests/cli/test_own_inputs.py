@@ -86,8 +86,12 @@ def test_arrays_for_an_embedding_in_a_program(checkpoints):
         ("own_notes", ["latin.notes"], "latin.notes: can't be read (UnicodeDecodeError: "),
         ("own_levels", ["film.txt"], "film.txt: expected a file .npy or .csv or .png, as models of task own_levels"),
         ("own_subtitles", ["levels.npy"], "levels.npy: expected a file .txt or .mp4, as models of task own_subtitles"),
-        ("own_films", ["levels.npy"], "levels.npy: expected a file .avi or "),
-        ("own_films", ["film.mp4"], "--weights: expected the file that skiprnn-prepare video was given, which videos"),
+        ("own_films", ["levels.npy"], "levels.npy: expected a video, as models of task own_films read"),
+        (
+            "own_films",
+            ["film.mp4"],
+            "--weights: expected the file that skiprnn-prepare video was given, which film",
+        ),
     ],
 )
 def test_names_what_is_wrong(fails, checkpoints, task, arguments, message):

@@ -120,7 +120,7 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
         ),
         (["--weights", "{weights}", "absent.mp4"], "absent.mp4: no such file"),
         (["--weights", "{weights}", "broken.mp4"], "broken.mp4: can't be read as a video ("),
-        (["--weights", "{weights}", "text.txt"], "text.txt: expected a file .npy or .csv or .png or .avi "),
+        (["--weights", "{weights}", "text.txt"], "text.txt: expected a file .npy or .csv or .png or a video"),
         (
             ["--weights", "{weights}", "--set", "data_dir=unknown"],
             "unknown/prepare.json: expected frame_rate, dtype, ",
