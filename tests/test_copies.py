@@ -35,7 +35,7 @@ every_copy = pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES.keys(
 
 @pytest.fixture(params=["frozen", "own task", "configured by argparse"])
 def hub(request, tmp_path):
-    """A hub, whose task has an attribute of its own, or whose configuration has a part that is no node of omegaconf."""
+    """A hub. Its task may have an attribute of its own, or its configuration a part that omegaconf does not manage."""
     path = FOLDER / "skip_lstm.pt"
     if request.param == "own task":
         make_checkpoint(path, "words", tmp_path / "words.pt")

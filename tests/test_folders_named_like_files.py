@@ -1,4 +1,4 @@
-"""Folders that are named like the files that are looked for: they are passed over."""
+"""Readers ignore folders that are named like the files which they look for."""
 
 import numpy as np
 import pytest

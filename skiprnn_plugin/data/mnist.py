@@ -36,7 +36,7 @@ def read_database(folder: Path, part: str) -> Tuple[np.ndarray, np.ndarray]:
 def _find(folder: Path, name: str, kind: str) -> Path:
     """The first file that exists; the database is published under several names.
 
-    A folder of such a name is passed over: some archives unpack to one beside the file.
+    Folders of such a name are ignored, because some archives unpack to one beside the file.
     """
     names = [f"{name}{separator}{kind}{end}" for separator in "-." for end in ("", ".gz")]
     for file in names:

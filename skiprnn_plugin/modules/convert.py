@@ -92,12 +92,12 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
 
 
 def _weights(module: nn.Module, argument: str, names: Iterable[str]) -> Dict[str, Tensor]:
-    """The values of these parameters, be they computed by a parametrization."""
+    """The values of these parameters, also of those that a parametrization computes."""
     for name in names:
         if name not in module._parameters and not is_parametrized(module, name):
             raise ValueError(
-                f"{argument}: expected a parameter {name}, got a value that a hook computes, as of the older "
-                f"torch.nn.utils.weight_norm; use torch.nn.utils.parametrizations, or remove the hook first"
+                f"{argument}: expected a parameter {name}, got a value that a hook computes, such as the older "
+                "torch.nn.utils.weight_norm; use torch.nn.utils.parametrizations, or remove the hook first"
             )
     return {name: getattr(module, name).detach() for name in names}
 

@@ -34,7 +34,7 @@ def scan(
     kernels = ENGINES[engine].kernels
     weights = flatten_weights(weights)
     h, c, p, acc = state
-    # an engine that takes certain dtypes alone is refused under autocast
+    # under autocast the table refuses engines that take only certain dtypes
     autocast = ENGINES[engine].dtypes is None and is_autocast_enabled(x.device.type)
     if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
         dtype = torch.get_autocast_dtype(x.device.type)
@@ -53,14 +53,11 @@ def scan(
         if registered:
             results = scan_op(operands, weights, options, engine, keep)
         elif keep:
-            results = _apply(engine, options, *operands, *weights)
+            _, *others = operands
+            results = Results(*Scan.apply(x, engine, options, *others, *weights))
         else:
             results, _ = kernels.forward(operands, weights, options, keep)
     return results.output, SkipState(results.h, results.c, results.p, results.acc), results.updates
-
-
-def _apply(engine: str, options: Options, x: Tensor, *tensors: Optional[Tensor]) -> Results:
-    return Results(*Scan.apply(x, engine, options, *tensors))
 
 
 def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
@@ -92,8 +89,8 @@ class Scan(torch.autograd.Function):
         needs_dx, *_ = ctx.needs_input_grad
         if is_batched(*gradients):
             raise RuntimeError(
-                f"engine {ctx.engine!r}: takes no batched gradients, as of jacobian(vectorize=True); expected "
-                "engine='reference' for them"
+                f"engine {ctx.engine!r}: takes no batched gradients, such as those of jacobian(vectorize=True); "
+                "expected engine='reference' for them"
             )
         d_operands, d_weights = ENGINES[ctx.engine].kernels.backward(
             *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needs_dx

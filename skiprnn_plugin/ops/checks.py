@@ -72,10 +72,10 @@ def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tenso
 
 
 def _check_range(argument: str, values: Optional[Tensor]) -> None:
-    """0 to 1, on the CPU alone: a GPU would have to be waited for in every chunk of a stream."""
+    """0 to 1, checked only on the CPU: the check would wait for a GPU in every chunk of a stream."""
     if values is None or values.device.type != "cpu" or not has_values(values):
         return
-    found = values.tolist()  # takes a tenth of a comparison's time
+    found = values.tolist()  # a few numbers, so that this is quicker than torch's comparisons
     if found and (min(found) < 0 or max(found) > 1):
         raise ValueError(f"{argument}: expected values from 0 to 1, got {min(found)} to {max(found)}")
 

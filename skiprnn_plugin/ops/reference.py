@@ -47,7 +47,7 @@ def scan(
     cell = CELLS[cell]
     state = state.filled()
     if gate is not None and torch.is_grad_enabled():
-        state = state._replace(h=_tie(state.h, gate))
+        state = state.keep_in_graph([gate.weight, gate.bias])  # a gate beside a schedule decides nothing
     h = list(state.h.unbind(0))
     c = list(state.c.unbind(0)) if cell.has_c else [None] * len(h)
     p, acc = state.p, state.acc
@@ -98,16 +98,6 @@ def scan(
     if real is not None:
         output = output.masked_fill(~real.unsqueeze(-1), 0)
     return output, state, updates
-
-
-def _tie(h: Tensor, gate: Gate) -> Tensor:
-    """``h``, of which the gate's parameters have a gradient of 0.
-
-    So they have one with this engine too where the gate decides nothing of the output, as beside a schedule: training
-    on several processes waits for the gradient of every parameter.
-    """
-    never = torch.zeros((), dtype=torch.bool, device=h.device)
-    return torch.where(never, (gate.weight.sum() + gate.bias.sum()).to(h.dtype), h)
 
 
 def real_steps(x: Tensor, begin: Optional[Tensor], end: Optional[Tensor]) -> Optional[Tensor]:

@@ -12,7 +12,7 @@ from .engines import ENGINES, check_engine, choose_engine
 from .tracing import has_only_shape
 from .types import Gate, LayerWeights, SkipState
 
-PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # arguments with a T, and where
+PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # the dimension of T
 
 
 def skip_scan(
@@ -122,13 +122,14 @@ def skip_scan(
 
 
 def _scan_shapes(x, weights, state, gate, *, last_only, **options):
-    """As ``reference.scan``, for tensors without values: the shapes that any engine gives, which one step tells."""
+    """As ``reference.scan``, for tensors without values. The first step is enough to find the shapes, which are the
+    same with every engine."""
     steps = x.shape[1]
     if steps == 0:
         return _scan_nothing(x, weights, state, gate, last_only=last_only, **options)
-    for name in PER_STEP:
+    for name, dimension in PER_STEP.items():
         if options.get(name) is not None:
-            options[name] = options[name].narrow(PER_STEP[name], 0, 1)
+            options[name] = options[name].narrow(dimension, 0, 1)
     output, state, updates = reference.scan(x[:, :1], weights, state, gate, last_only=last_only, **options)
     if not last_only:
         output = output.repeat(1, steps, 1)

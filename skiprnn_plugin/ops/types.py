@@ -28,6 +28,17 @@ class SkipState(NamedTuple):
         p = torch.ones(h.shape[1], **options) if p is None else p
         return SkipState(h, c, p, torch.zeros(h.shape[1], **options) if acc is None else acc)
 
+    def keep_in_graph(self, parameters: Sequence[Optional[Tensor]]) -> "SkipState":
+        """The same state, from which a gradient of 0 reaches ``parameters``, which a call may not use otherwise.
+
+        DistributedDataParallel waits for the gradient of every parameter in every training update.
+        """
+        sums = [value.sum() for value in parameters if value is not None and value.requires_grad]
+        if not sums:
+            return self
+        never = torch.zeros((), dtype=torch.bool, device=self.h.device)
+        return self._replace(h=torch.where(never, sum(sums).to(self.h.dtype), self.h))
+
     def detach(self) -> "SkipState":
         """The same values cut off from the graph, for truncated backpropagation through time."""
         return SkipState(*(value if value is None else value.detach() for value in self))

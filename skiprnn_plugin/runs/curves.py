@@ -16,7 +16,7 @@ class Curve(NamedTuple):
     Attributes:
         label: for the legend.
         rule: see :func:`skiprnn_plugin.runs.series.group_series`.
-        x: updates or epochs, [N]: those at which all runs were validated.
+        x: training updates or epochs, [N]: those at which all runs were validated.
         y: the metric, [runs, N].
     """
 
