@@ -14,6 +14,7 @@ from .indexed import engine as indexed
 from .native import engine as native
 from .native import library
 from .tracing import is_autocast_enabled, refuse_transforms
+from .triton import engine as triton
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Engine(NamedTuple):
         cells: keys of ``CELLS`` that it has; None for every cell, those registered later too.
         dtypes: of ``x``; None for every dtype.
         devices: device types of ``x``; None for every device.
+        emulated_devices: device types of ``x`` on which it runs slowly, as tests do; ``auto`` leaves them out.
         missing: why it cannot be used on this machine; None if it can.
     """
 
@@ -56,10 +58,11 @@ class Engine(NamedTuple):
     cells: Optional[Collection[str]] = None
     dtypes: Optional[Collection[torch.dtype]] = None
     devices: Optional[Collection[str]] = None
+    emulated_devices: Collection[str] = ()
     missing: Callable[[], Optional[str]] = lambda: None
 
-    def refuse(self, x: Tensor, cell: str) -> Optional[str]:
-        """Why the engine cannot run ``cell`` on ``x`` now; None if it can."""
+    def refuse(self, x: Tensor, cell: str, emulated: bool = False) -> Optional[str]:
+        """Why the engine cannot run ``cell`` on ``x`` now; None if it can. ``emulated`` says whether slowly will do."""
         if self.cells is not None and cell not in self.cells:
             return f"has no cell {cell!r}"
         if self.kernels is not None:
@@ -67,7 +70,7 @@ class Engine(NamedTuple):
             if reason is not None:
                 return reason
         if self.dtypes is not None or self.devices is not None:
-            reason = self._refuse_tensor(x)
+            reason = None if emulated and x.device.type in self.emulated_devices else self._refuse_tensor(x)
             if reason is not None:
                 return reason
         return self.missing()
@@ -96,6 +99,14 @@ ENGINES: Dict[str, Engine] = {
         devices=("cpu",),
         missing=library.missing,
     ),
+    "triton": Engine(
+        kernels=Kernels(triton.forward, triton.backward, triton.fake_saved),
+        cells=triton.CELLS,
+        dtypes=triton.DTYPES,
+        devices=("cuda",),
+        emulated_devices=("cpu",) if triton.EMULATED else (),
+        missing=triton.missing,
+    ),
     "indexed": Engine(kernels=Kernels(indexed.forward, indexed.backward, indexed.fake_saved)),
     "reference": Engine(scan=reference.scan, features=frozenset(FEATURES)),
 }
@@ -112,7 +123,7 @@ def choose_engine(name: str, features: Collection[str], x: Tensor, cell: str) ->
     """
     check_engine(name, features)
     if name != "auto":
-        reason = ENGINES[name].refuse(x, cell)
+        reason = ENGINES[name].refuse(x, cell, emulated=True)
         if reason is not None:
             others = [other for other, engine in ENGINES.items() if engine.refuse(x, cell) is None]
             raise ValueError(f"engine: {name!r} {reason}; expected auto or one of {', '.join(sorted(others))}")

@@ -1,0 +1,129 @@
+"""A call of the engine: its tensors in the form that the kernels read, and the records that the forward pass makes."""
+
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Type
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, pad
+
+from ..cells import CELLS, Cell
+from ..types import LayerWeights, Operands, Options, group_weights
+
+NARROW = 2  # features of x up to which the kernel for whole sequences multiplies them itself
+KERNEL_CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}  # as in :mod:`.arithmetic`
+
+
+class Call(NamedTuple):
+    """What a scan was asked for.
+
+    Attributes:
+        operands: of the scan; all but ``x`` contiguous, and ``p``, ``acc``, ``begin`` and ``end`` never None.
+        options: of the scan.
+        layers: the weights of each layer, contiguous.
+        cell: the class of the cell.
+        num_states: tensors of the state (S): h of every layer and then, for a cell with c, c of every layer.
+        width: units of a layer in the records (P): H padded to a multiple of 16, so that rows begin at multiples of 16
+            bytes.
+    """
+
+    operands: Operands
+    options: Options
+    layers: List[LayerWeights]
+    cell: Type[Cell]
+    num_states: int
+    width: int
+
+    @property
+    def hidden(self) -> int:
+        """Units of a layer (H)."""
+        return self.operands.h.shape[-1]
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether there is a gate, so that p and acc change."""
+        return self.operands.gate_weight is not None
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the gate decides, so that its decisions have a gradient."""
+        return self.operands.schedule is None
+
+    def rows(self, some: slice) -> "Call":
+        """The same call for some of the sequences."""
+        x, h, c, p, acc, weight, bias, mask, *per_row = self.operands
+        states = (None if tensor is None else tensor[:, some].contiguous() for tensor in (h, c))
+        mask = None if mask is None else mask[:, some].contiguous()
+        per_row = (None if tensor is None else tensor[some] for tensor in per_row)
+        operands = Operands(x[some], *states, p[some], acc[some], weight, bias, mask, *per_row)
+        return self._replace(operands=operands)
+
+
+class Records(NamedTuple):
+    """What the forward pass keeps of every update; K is the largest number of updates of a sequence, and 0 is the state
+    that a sequence starts with. What lies beyond a sequence's number of updates is 0 in ``states``, and anything
+    elsewhere.
+
+    Attributes:
+        states: the states after the updates, in the dtype of x, [K + 1, B, S, P].
+        p: the update probabilities that they set, [K + 1, B].
+        acc: what the steps skipped before an update had added up to when it came, [K + 1, B].
+        times: the steps that were updated, int32 [K + 1, B].
+        counts: number of updates of each sequence, int32 [B].
+    """
+
+    states: Tensor
+    p: Tensor
+    acc: Tensor
+    times: Tensor
+    counts: Tensor
+
+    @classmethod
+    def empty(cls, call: Call, capacity: int) -> "Records":
+        """Room for ``capacity`` updates."""
+        h, p = call.operands.h, call.operands.p
+        batch, shape = h.shape[1], (capacity + 1, h.shape[1])
+        return cls(
+            states=h.new_zeros(*shape, call.num_states, call.width),
+            p=p.new_empty(shape),
+            acc=p.new_empty(shape),
+            times=p.new_empty(shape, dtype=torch.int32),
+            counts=p.new_empty(batch, dtype=torch.int32),
+        )
+
+    def rows(self, some: slice) -> "Records":
+        """Those of some of the sequences; the tensors are views."""
+        return Records(*(tensor[:, some] for tensor in self[:4]), self.counts[some])
+
+
+def describe(operands: Operands, weights: Sequence[Tensor], options: Options) -> Call:
+    """The call, from what an engine is given."""
+    x, *others = operands
+    others = [None if tensor is None else tensor.contiguous() for tensor in others]
+    operands = Operands(x, *others)
+    batch, steps, _ = x.shape
+    if operands.begin is None:
+        operands = operands._replace(begin=torch.zeros(batch, dtype=torch.int64, device=x.device))
+    if operands.end is None:
+        operands = operands._replace(end=torch.full((batch,), steps, dtype=torch.int64, device=x.device))
+    cell, count = CELLS[options.cell], len(operands.h)
+    layers = group_weights([weight.contiguous() for weight in weights])
+    return Call(operands, options, layers, cell, count * (1 + cell.has_c), round_up(operands.h.shape[-1]))
+
+
+def round_up(hidden: int) -> int:
+    return -(-hidden // 16) * 16
+
+
+def pad_gates(call: Call, tensor: Tensor) -> Tensor:
+    """A layer's tensor [G * H, ...] as [G * P, ...], every gate padded with zeros."""
+    if call.width == call.hidden:
+        return tensor
+    gates = tensor.unflatten(0, (-1, call.hidden))
+    return pad(gates, (0, 0) * (gates.dim() - 2) + (0, call.width - call.hidden)).flatten(0, 1)
+
+
+def project(call: Call, layer: int, x: Tensor) -> Tensor:
+    """W x + b of a layer, [..., G * P], from ``x`` [..., input]."""
+    weights = call.layers[layer]
+    bias = call.cell.bias(weights)
+    return linear(x, pad_gates(call, weights.weight_ih), pad_gates(call, bias))

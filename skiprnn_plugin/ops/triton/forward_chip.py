@@ -1,0 +1,242 @@
+"""The forward pass of one layer whose weights fit into the registers or the shared memory of a multiprocessor.
+
+One launch works through whole sequences: a program takes R of them, and in each turn of its loop makes the next update
+of every one, whichever step that is. The mathematics is in :mod:`..reference`.
+"""
+
+import triton
+import triton.language as tl
+
+from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, product, round_to, search, sigmoid, tanh
+
+UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]  # no new kernel for other numbers of these
+
+
+@triton.jit
+def _input(
+    GATE: tl.constexpr,
+    projected,
+    x,
+    x_step,
+    x_feature,
+    at_projected,
+    at_x,
+    t,
+    w_0,
+    w_1,
+    bias,
+    take,
+    units,
+    G: tl.constexpr,
+    P: tl.constexpr,
+    D: tl.constexpr,
+):
+    """W x + b of one gate at the steps ``t`` of the rows that ``take``, [HP, R]."""
+    if D == 0:
+        place = (at_projected + t.to(tl.int64) * (G * P) + GATE * P)[None, :] + units[:, None]
+        return tl.load(projected + place, mask=take[None, :] & (units < P)[:, None], other=0.0).to(tl.float32)
+    else:
+        place = x + at_x + t.to(tl.int64) * x_step
+        value = w_0[:, None] * tl.load(place, mask=take, other=0.0).to(tl.float32)[None, :]
+        if D == 2:
+            value += w_1[:, None] * tl.load(place + x_feature, mask=take, other=0.0).to(tl.float32)[None, :]
+        return value + bias[:, None]
+
+
+@triton.jit
+def _input_weights(w_ih, bias, GATE: tl.constexpr, units, H: tl.constexpr, D: tl.constexpr):
+    """The two columns of a gate's input weights, and its bias, [HP] each; something unused where the kernel does not
+    multiply the input."""
+    exists = units < H
+    first = units
+    second = units
+    added = units
+    if D > 0:
+        first = tl.load(w_ih + (GATE * H + units) * D, mask=exists, other=0.0).to(tl.float32)
+        added = tl.load(bias + GATE * H + units, mask=exists, other=0.0).to(tl.float32)
+    if D == 2:
+        second = tl.load(w_ih + (GATE * H + units) * D + 1, mask=exists, other=0.0).to(tl.float32)
+    return first, second, added
+
+
+@triton.jit(do_not_specialize=UNSPECIALIZED)
+def forward_kernel(
+    x,
+    x_row,
+    x_step,
+    x_feature,
+    projected,
+    w_ih,
+    bias,
+    w_hh,
+    bias_n,
+    gate_weight,
+    gate_bias,
+    h_before,
+    c_before,
+    p_before,
+    acc_before,
+    begin,
+    end,
+    schedule,
+    noise,
+    threshold,
+    states,
+    record_p,
+    record_acc,
+    record_times,
+    counts,
+    updates,
+    h_after,
+    c_after,
+    p_after,
+    acc_after,
+    t_after,
+    B,
+    T,
+    capacity,
+    CELL: tl.constexpr,
+    G: tl.constexpr,
+    H: tl.constexpr,
+    P: tl.constexpr,
+    HP: tl.constexpr,
+    R: tl.constexpr,
+    D: tl.constexpr,
+    PRECISION: tl.constexpr,
+    GATED: tl.constexpr,
+    SCHEDULED: tl.constexpr,
+    NOISY: tl.constexpr,
+    RECORDS: tl.constexpr,
+    EMULATED: tl.constexpr,
+):
+    S: tl.constexpr = 2 if CELL == LSTM else 1
+    units = tl.arange(0, HP)
+    columns = tl.arange(0, HP)
+    rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    row_exists = rows < B
+    unit_exists = units < H
+    square = unit_exists[:, None] & (columns < H)[None, :]
+    at_w = units[:, None] * H + columns[None, :]
+    w_0 = tl.load(w_hh + at_w, mask=square, other=0.0)
+    if CELL != RNN:
+        w_1 = tl.load(w_hh + H * H + at_w, mask=square, other=0.0)
+        w_2 = tl.load(w_hh + 2 * H * H + at_w, mask=square, other=0.0)
+    if CELL == LSTM:
+        w_3 = tl.load(w_hh + 3 * H * H + at_w, mask=square, other=0.0)
+    if CELL == GRU:
+        b_n = tl.load(bias_n + units, mask=unit_exists, other=0.0).to(tl.float32)
+    a_0, c_0, b_0 = _input_weights(w_ih, bias, 0, units, H, D)
+    if CELL != RNN:
+        a_1, c_1, b_1 = _input_weights(w_ih, bias, 1, units, H, D)
+        a_2, c_2, b_2 = _input_weights(w_ih, bias, 2, units, H, D)
+    if CELL == LSTM:
+        a_3, c_3, b_3 = _input_weights(w_ih, bias, 3, units, H, D)
+
+    tile = unit_exists[:, None] & row_exists[None, :]
+    at_state = rows[None, :] * H + units[:, None]
+    h = tl.load(h_before + at_state, mask=tile, other=0.0).to(tl.float32)
+    if CELL == LSTM:
+        c = tl.load(c_before + at_state, mask=tile, other=0.0).to(tl.float32)
+    p_start = tl.load(p_before + rows, mask=row_exists, other=1.0)
+    p = p_start
+    acc_start = tl.load(acc_before + rows, mask=row_exists, other=0.0)
+    acc = acc_start
+    t = tl.load(begin + rows, mask=row_exists, other=0).to(tl.int32)
+    last = tl.load(end + rows, mask=row_exists, other=0).to(tl.int32)
+    count = tl.zeros([R], tl.int32)
+    if GATED:
+        weight = tl.load(gate_weight + units, mask=unit_exists, other=0.0)
+        gate_b = tl.load(gate_bias)
+    if RECORDS:
+        record = (units < P)[:, None] & row_exists[None, :]
+        at_record = rows[None, :] * (S * P) + units[:, None]
+        tl.store(states + at_record, h, mask=record)
+        if CELL == LSTM:
+            tl.store(states + at_record + P, c, mask=record)
+
+    going = tl.max(((t < last) & (count < capacity)).to(tl.int32), 0)
+    while going > 0:
+        if CELL != RNN:
+            u_0 = product(w_0, h, PRECISION, EMULATED)
+            u_1 = product(w_1, h, PRECISION, EMULATED)
+        else:
+            u_0 = product(w_0, h, PRECISION, EMULATED)
+        if CELL == LSTM or CELL == GRU:
+            u_2 = product(w_2, h, PRECISION, EMULATED)
+        if CELL == LSTM:
+            u_3 = product(w_3, h, PRECISION, EMULATED)
+        if GATED:
+            if CELL == LSTM:
+                logit = tl.sum(c * weight[:, None], 0) + gate_b
+            else:
+                logit = tl.sum(h * weight[:, None], 0) + gate_b
+            p = tl.where(count > 0, sigmoid(logit), p_start)
+            if RECORDS:
+                tl.store(record_p + count.to(tl.int64) * B + rows, p, mask=row_exists)
+        t, acc, found = search(
+            p, acc, t, last, count >= capacity, schedule, noise, threshold, rows * T, SCHEDULED, NOISY
+        )
+        at_projected = rows * T * (G * P)
+        at_x = rows * x_row
+        x_0 = _input(0, projected, x, x_step, x_feature, at_projected, at_x, t, a_0, c_0, b_0, found, units, G, P, D)
+        if CELL != RNN:
+            x_1 = _input(
+                1, projected, x, x_step, x_feature, at_projected, at_x, t, a_1, c_1, b_1, found, units, G, P, D
+            )
+            x_2 = _input(
+                2, projected, x, x_step, x_feature, at_projected, at_x, t, a_2, c_2, b_2, found, units, G, P, D
+            )
+        if CELL == LSTM:
+            x_3 = _input(
+                3, projected, x, x_step, x_feature, at_projected, at_x, t, a_3, c_3, b_3, found, units, G, P, D
+            )
+            new_c = sigmoid(x_1 + u_1) * c + sigmoid(x_0 + u_0) * tanh(x_2 + u_2)
+            new_h = sigmoid(x_3 + u_3) * tanh(new_c)
+            new_c = round_to(new_c, h_after)
+        elif CELL == GRU:
+            z = sigmoid(x_1 + u_1)
+            n = tanh(x_2 + sigmoid(x_0 + u_0) * (u_2 + b_n[:, None]))
+            new_h = n + z * (h - n)
+        elif CELL == GRU_RESET_BEFORE:
+            z = sigmoid(x_1 + u_1)
+            n = tanh(x_2 + product(w_2, sigmoid(x_0 + u_0) * h, PRECISION, EMULATED))
+            new_h = n + z * (h - n)
+        else:
+            new_h = tanh(x_0 + u_0)
+        new_h = round_to(new_h, h_after)
+        h = tl.where(found[None, :], new_h, h)
+        if CELL == LSTM:
+            c = tl.where(found[None, :], new_c, c)
+        count = tl.where(found, count + 1, count)
+        if RECORDS:
+            slot = count.to(tl.int64) * B
+            at_record = (slot + rows)[None, :] * (S * P) + units[:, None]
+            record = (units < P)[:, None] & found[None, :]
+            tl.store(states + at_record, new_h, mask=record)
+            if CELL == LSTM:
+                tl.store(states + at_record + P, new_c, mask=record)
+            tl.store(record_acc + slot + rows, acc, mask=found)
+            tl.store(record_times + slot + rows, t, mask=found)
+        tl.store(updates + rows * T + t, 1.0, mask=found)
+        if GATED:
+            acc = tl.where(found, 0.0, acc)
+        t = tl.where(found, t + 1, t)
+        going = tl.max(((t < last) & (count < capacity)).to(tl.int32), 0)
+
+    if GATED:
+        if CELL == LSTM:
+            logit = tl.sum(c * weight[:, None], 0) + gate_b
+        else:
+            logit = tl.sum(h * weight[:, None], 0) + gate_b
+        p = tl.where(count > 0, sigmoid(logit), p_start)
+    else:
+        acc = acc_start  # without a gate nothing accumulates
+    if RECORDS:
+        tl.store(record_p + count.to(tl.int64) * B + rows, p, mask=row_exists)
+    tl.store(h_after + at_state, h, mask=tile)
+    if CELL == LSTM:
+        tl.store(c_after + at_state, c, mask=tile)
+    tl.store(counts + rows, count, mask=row_exists)
+    tl.store(p_after + rows, p, mask=row_exists)
+    tl.store(acc_after + rows, acc, mask=row_exists)
+    tl.store(t_after + rows, t, mask=row_exists)

@@ -1,0 +1,80 @@
+"""Launches the kernel of :mod:`.forward_chip`."""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+from triton import next_power_of_2
+
+from ..types import Operands
+from .call import KERNEL_CELLS, NARROW, Call, Records
+from .engine import EMULATED
+from .forward_chip import forward_kernel
+from .policy import Plan
+
+
+def run_chip(
+    plan: Plan, call: Call, projected: Optional[Tensor], records: Optional[Records], capacity: int, updates: Tensor
+) -> Tuple[Operands, Tensor, Tensor]:
+    """Work through the sequences until they end or have ``capacity`` more updates.
+
+    Returns:
+        The operands with the state after that, the step at which each sequence is, int32 [B], and the updates made.
+    """
+    operands, (weights,) = call.operands, call.layers
+    x, h, p = operands.x, operands.h, operands.p
+    batch, steps, features = x.shape
+    narrow = features <= NARROW
+    h_after, p_after, acc_after = torch.empty_like(h), torch.empty_like(p), torch.empty_like(p)
+    c_after = None if operands.c is None else torch.empty_like(operands.c)
+    t_after = torch.empty(batch, dtype=torch.int32, device=x.device)
+    counts = torch.empty_like(t_after) if records is None else records.counts
+    hidden = call.hidden
+    forward_kernel[(-(-batch // plan.rows),)](
+        x,
+        *x.stride(),
+        projected,
+        weights.weight_ih,
+        call.cell.bias(weights) if narrow else None,
+        weights.weight_hh,
+        weights.bias_hh[2 * hidden :] if call.options.cell == "gru" else None,
+        operands.gate_weight,
+        operands.gate_bias,
+        h,
+        operands.c,
+        p,
+        operands.acc,
+        operands.begin,
+        operands.end,
+        None if operands.schedule is None else operands.schedule.view(torch.uint8),
+        operands.noise,
+        call.options.threshold,
+        *((None,) * 4 if records is None else records[:4]),
+        counts,
+        updates,
+        h_after,
+        c_after,
+        p_after,
+        acc_after,
+        t_after,
+        batch,
+        steps,
+        capacity,
+        CELL=KERNEL_CELLS[call.options.cell],
+        G=call.cell.num_gates,
+        H=hidden,
+        P=call.width,
+        HP=max(16, next_power_of_2(hidden)),
+        R=plan.rows,
+        D=features if narrow else 0,
+        PRECISION=plan.precision,
+        GATED=call.is_gated,
+        SCHEDULED=operands.schedule is not None,
+        NOISY=operands.noise is not None,
+        RECORDS=records is not None,
+        EMULATED=EMULATED,
+        num_warps=plan.warps,
+        num_stages=1,
+    )
+    after = operands._replace(h=h_after, c=c_after, p=p_after, acc=acc_after)
+    return after, t_after, counts
