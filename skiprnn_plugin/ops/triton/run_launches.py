@@ -277,6 +277,7 @@ def repeat(iterate: Callable[[], None], most: int, like: Tensor, ended: Optional
         while done < most and (ended is None or not ended()):
             graph.replay()
             done += REPLAYED
+        torch.cuda.current_stream().synchronize()  # the graph must exist as long as it runs
 
 
 def _capture(iterate: Callable[[], None]) -> torch.cuda.CUDAGraph:
