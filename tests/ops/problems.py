@@ -6,9 +6,10 @@ import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from skiprnn_plugin.ops.native import library
+from skiprnn_plugin.ops.triton import call, engine as triton_engine
 
 # What an engine is tested in where it does not take every dtype
-DTYPE = {"native": torch.float32}
+DTYPE = {"native": torch.float32, "triton": torch.float32}
 MODES = ["round", "bernoulli", "schedule", "full", "masks"]
 MASKS = {"zoneout", "recurrent_dropout"}  # what an engine must know for the last mode
 
@@ -19,12 +20,16 @@ def dtype_of(engine):
 
 
 def engine_param(engine, *values, thorough=False):
-    """The engine, and other values of a parametrised test; skipped where it cannot run at all."""
-    reason = None
+    """The engine, and other values of a parametrised test; skipped where it cannot run at all. Triton is interpreted on
+    the CPU, which takes long, so that the quick tests leave it to ``test_triton.py``."""
+    reason, device = None, torch.get_default_device().type
     if engine == "native":
-        elsewhere = torch.get_default_device().type != "cpu"
-        reason = "native is for the CPU" if elsewhere else library.missing()
-    marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine} {reason}")]
+        reason = "native is for the CPU" if device != "cpu" else library.missing()
+    elif engine == "triton":
+        emulated = device == "cpu" and call.EMULATED
+        reason = triton_engine.missing() if device == "cuda" or emulated else "triton needs TRITON_INTERPRET=1 here"
+        thorough = thorough or emulated
+    marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine}: {reason}")]
     if thorough:
         marks.append(pytest.mark.thorough)
     return pytest.param(engine, *values, marks=marks)

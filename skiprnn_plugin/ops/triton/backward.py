@@ -82,7 +82,8 @@ class _Rows:
     def __init__(self, call: Call, records: Records, updates: Tensor, gradients: Results):
         self.call, self.records, self.updates, self.gradients = call, records, updates, gradients
         self.plan = policy.choose(call)
-        self.held = (updates.cumsum(1) - updates).to(torch.int32)
+        made = updates.to(torch.int32)  # the sum of integers is deterministic on CUDA
+        self.held = made.cumsum(1, dtype=torch.int32) - made
 
     def run(self, sums: List[LayerWeights], need_dx: bool) -> Operands:
         """The gradients of the operands; those of the weights are added to ``sums``."""
@@ -108,7 +109,7 @@ class _Rows:
         call, records, operands = self.call, self.records, self.call.operands
         batch, steps, _ = operands.x.shape
         layers, width, cell = len(call.layers), call.width, call.options.cell
-        candidates = operands.h.new_empty(batch, steps, call.num_states, width)
+        candidates = operands.h.new_empty(batch, steps, call.num_states, width, dtype=torch.float32)
         factors = records.p.new_zeros(*records.p.shape, layers, NUM_FACTORS[cell], width)
         below = operands.x
         for layer, weights in enumerate(call.layers):
