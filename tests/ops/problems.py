@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from skiprnn_plugin.ops.native import library
-from skiprnn_plugin.ops.triton import call, engine as triton_engine
 
 # What an engine is tested in where it does not take every dtype
 DTYPE = {"native": torch.float32, "triton": torch.float32}
@@ -19,16 +17,20 @@ def dtype_of(engine):
     return DTYPE.get(engine, torch.float64)
 
 
+def is_interpreted(engine):
+    """Whether the engine runs slowly here, as triton does on the CPU."""
+    return engine in ENGINES and torch.get_default_device().type in ENGINES[engine].emulated_devices
+
+
 def engine_param(engine, *values, thorough=False):
-    """The engine, and other values of a parametrised test; skipped where it cannot run at all. Triton is interpreted on
-    the CPU, which takes long, so that the quick tests leave it to ``test_triton.py``."""
-    reason, device = None, torch.get_default_device().type
-    if engine == "native":
-        reason = "native is for the CPU" if device != "cpu" else library.missing()
-    elif engine == "triton":
-        emulated = device == "cpu" and call.EMULATED
-        reason = triton_engine.missing() if device == "cuda" or emulated else "triton needs TRITON_INTERPRET=1 here"
-        thorough = thorough or emulated
+    """The engine, and other values of a parametrised test; skipped where it cannot run at all."""
+    device = torch.get_default_device().type
+    if engine == "native" and device != "cpu":
+        reason = "native is for the CPU"
+    elif engine == "triton" and device == "cpu" and not is_interpreted(engine):
+        reason = "triton is for CUDA, and for the CPU with TRITON_INTERPRET=1"
+    else:
+        reason = ENGINES[engine].missing()
     marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine}: {reason}")]
     if thorough:
         marks.append(pytest.mark.thorough)

@@ -8,7 +8,7 @@ from skiprnn_plugin.ops import ENGINES
 from skiprnn_plugin.ops.triton import call
 
 from ..compare import assert_close, assert_equal
-from .problems import Problem, engine_param
+from .problems import Problem
 
 missing = ENGINES["triton"].refuse(torch.empty(1), "gru", emulated=True)
 pytestmark = pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
