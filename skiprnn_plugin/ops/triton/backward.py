@@ -14,6 +14,7 @@ from .call import KERNEL_CELLS, Call, Chained, Prepared, Records, pad_gates, pro
 from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
+from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
 STEPS = 4  # that a program of the candidates' kernel works on
@@ -95,7 +96,8 @@ class _Rows:
         d_c = None if operands.c is None else gradients.c.to(torch.float32).contiguous()
         if call.options.last_only:
             d_h[-1] += gradients.output
-        chained = run_chain_chip(self.plan, call, self.records, prepared, d_h, d_c)
+        run_chain = run_chain_chip if self.plan.on_chip else run_chain_launches
+        chained = run_chain(self.plan, call, self.records, prepared, d_h, d_c)
         dx, d_mask = self._multiply(chained, prepared.factors, sums, need_dx)
         d_weight, d_bias = self._gate(chained)
         if call.is_gated:
