@@ -79,7 +79,7 @@ def _shrink(records: Records) -> Records:
 def _outputs(call: Call, records: Records, updates: Tensor) -> Tensor:
     """The top layer's h after every step, [B, T, H]; 0 at padding."""
     x, begin, end = call.operands.x, call.operands.begin, call.operands.end
-    held = updates.cumsum(1).long()
+    held = updates.to(torch.int64).cumsum(1)  # of integers, which is deterministic on CUDA
     rows = torch.arange(len(held), device=held.device).unsqueeze(1)
     top = records.states[..., len(call.layers) - 1, : call.hidden]
     return top[held, rows].masked_fill_(~real_steps(x, begin, end).unsqueeze(-1), 0)
