@@ -50,9 +50,9 @@ def assert_same_gradients(problem, a, b, tolerance=1e-5):
     "layers, gate_layers, mode, options",
     [
         (1, (-1,), "round", {}),
-        (1, (-1,), "schedule", {"last_only": True, **LENGTHS}),
         (2, (0, 1), "bernoulli", LENGTHS),
-        (2, (0,), "full", {"last_only": True}),
+        pytest.param(1, (-1,), "schedule", {"last_only": True, **LENGTHS}, marks=pytest.mark.thorough),
+        pytest.param(2, (0,), "full", {"last_only": True}, marks=pytest.mark.thorough),
     ],
 )
 def test_equals_indexed(cell, layers, gate_layers, mode, options):
