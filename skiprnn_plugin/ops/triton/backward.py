@@ -15,7 +15,6 @@ from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
-from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
 STEPS = 4  # that a program of the candidates' kernel works on
@@ -117,7 +116,7 @@ class _Rows:
         below = operands.x
         for layer, weights in enumerate(call.layers):
             if layer > 0:
-                below = candidates[:, :, layer - 1, : call.hidden]
+                below = candidates[:, :, layer - 1, : call.hidden].to(operands.x.dtype)
                 if operands.dropout_mask is not None:
                     below = below * operands.dropout_mask[layer - 1].unsqueeze(1)
             h = records.states[:, :, layer, : call.hidden]
