@@ -25,6 +25,8 @@ def backward(
     call: Call, records: Records, updates: Tensor, gradients: Results, need_dx: bool
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results."""
+    if call.operands.c is None:
+        gradients = gradients._replace(c=None)  # a registered op has an empty tensor instead
     batch = len(updates)
     at_once = max(1, min(batch, ROOM // _bytes_per_row(call, records)))
     sums = [
