@@ -30,11 +30,16 @@ TESTS = {
     "bash recipes/sweep.sh": ("recipes/test_sweep.py", "test_sweep_quick"),
     "bash recipes/ucf101.sh": ("recipes/test_videos.py", "test_ucf101"),
     "bash tests/run.sh": ("recipes/test_set_up.py", "test_another_python_is_told"),  # it would run these tests
+    "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
+    "fairseq-interactive noisy/data": ("test_translation.py", "test_commands"),
+    "fairseq-preprocess --source-lang source": ("test_translation.py", "corpus"),
+    "fairseq-train noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-train --user-dir skiprnn_plugin --task adding": ("test_docs.py", "test_readme"),
     "fairseq-train --user-dir skiprnn_plugin --task feature_classification": ("test_docs.py", "test_getting_started"),
     "fairseq-train --user-dir user_dir_examples/own_dataset": ("test_examples.py", "test_own_dataset_with_a_criterion"),
     "fairseq-validate": ("test_docs.py", "test_readme"),
+    "fairseq-validate noisy/data": ("test_translation.py", "test_commands"),
     "mkdocs build": ("test_docs.py", "test_site"),
     "pip install": ("test_package.py", "installed"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
@@ -193,6 +198,12 @@ class Folder:
 
     def run(self, command, **replaced):
         """A command, with the numbers of these options replaced (or added); its standard output."""
+        process = self.start(command, **replaced)
+        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+        return process.stdout
+
+    def start(self, command, **replaced):
+        """As ``run``, but returns the finished process, which may have failed."""
         words = ["-c", START, *shlex.split(command)]
         for name, value in replaced.items():
             option = "--" + name.replace("_", "-")
@@ -200,9 +211,7 @@ class Folder:
                 words[words.index(option) + 1] = str(value)
             else:
                 words += [option, str(value)]
-        process = run_forked(*words, cwd=self.path, PYTHONPATH=ROOT)
-        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
-        return process.stdout
+        return run_forked(*words, cwd=self.path, PYTHONPATH=ROOT)
 
     def run_program(self, code):
         process = run_forked("-c", code, cwd=self.path, PYTHONPATH=ROOT)
