@@ -118,6 +118,8 @@ def test_every_option_is_known():
     ]
     source = "\n".join(path.read_text() for path in files)
     others = {"--strict", "--no-deps"}  # of mkdocs and pip
+    others |= {"--source-lang", "--target-lang", "--trainpref", "--validpref", "--testpref", "--destdir"}  # of fairseq
+    others |= {"--beam", "--finetune-from-model", "--input"}
     for page, command in COMMANDS:
         for option in re.findall(r"(?<=\s)--[a-z][\w-]*", command):
             name = option[2:].replace("-", "_")

@@ -1,19 +1,21 @@
 """The fairseq model ``skip_rnn_seq2seq`` for translation: a Skip RNN reads the source, and fairseq's LSTM decoder with
 attention writes the target."""
 
+import math
 from dataclasses import dataclass, field
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, Optional
 
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, register_model
-from fairseq.models.lstm import DEFAULT_MAX_SOURCE_POSITIONS, Embedding, LSTMDecoder
+from fairseq.models.lstm import DEFAULT_MAX_SOURCE_POSITIONS, Embedding
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..arguments import check_choice, check_probability, check_size
 from ..ops import SkipState, uniform
+from .attention import EncoderOut, EntryDecoder, find_repeats
 from .recurrence import RecurrenceConfig, build_rnn, name_architecture, register_architectures
 
 _MULTIPLIER = 6364136223846793005  # odd, so that no token loses its influence on the sum modulo 2**64
@@ -78,26 +80,16 @@ class SkipRNNSeq2SeqConfig(RecurrenceConfig):
             "help": "one embedding for the encoder, the decoder's input and its output (needs a joined dictionary)"
         },
     )
+    attend_updates: bool = field(
+        default=False,
+        metadata={
+            "help": "attend only to steps that were updated, in training too (default: also to skipped steps, which "
+            "repeat the output before them)"
+        },
+    )
     adaptive_softmax_cutoff: Optional[List[int]] = field(
         default=None, metadata={"help": "cutoff points of an adaptive softmax, with --criterion adaptive_loss alone"}
     )
-
-
-class EncoderOut(NamedTuple):
-    """What the encoder returns; K is the number of entries that the decoder can attend to. The first four fields are
-    those of fairseq's LSTM encoder.
-
-    Attributes:
-        outputs: [K, B, C], where C is the number of units, twice as many with two directions.
-        hiddens: the last state of each layer, [L, B, C].
-        cells: the last cell state of each layer, [L, B, C].
-        padding_mask: True where there is no entry, bool [K, B].
-    """
-
-    outputs: Tensor
-    hiddens: Tensor
-    cells: Tensor
-    padding_mask: Tensor
 
 
 class SkipRNNEncoder(FairseqEncoder):
@@ -128,6 +120,7 @@ class SkipRNNEncoder(FairseqEncoder):
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
         self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
         self.cell_from_h = check_choice("--decoder-initial-cell", cfg.decoder_initial_cell, ("h", "zero")) == "h"
+        self.attend_updates = cfg.attend_updates
         self.output_units = self.rnn.hidden_size * (2 if cfg.encoder_bidirectional else 1)
 
     def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **kwargs) -> EncoderOut:
@@ -145,8 +138,26 @@ class SkipRNNEncoder(FairseqEncoder):
         elif self.draws_updates:
             noise = self._draw(src_tokens, padding)
         output, state, updates = self.rnn(x, padding_mask=padding, schedule=schedule, noise=noise)
-        hiddens, cells = self._last_states(state)
-        return EncoderOut(self.dropout_out(output).transpose(0, 1), hiddens, cells, padding.t())
+        return self._attend(output, *self._last_states(state), updates, padding)
+
+    def _attend(self, output: Tensor, hiddens: Tensor, cells: Tensor, updates: Tensor, padding: Tensor) -> EncoderOut:
+        """The entries that the decoder attends to: one for each step; or, in evaluation and with ``--attend-updates``,
+        one for equal outputs that follow one another."""
+        if self.training and not self.attend_updates or padding.shape[1] == 0:
+            bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -math.inf)
+            return EncoderOut(self.dropout_out(output).transpose(0, 1), hiddens, cells, padding.t(), bias.t())
+        memory = find_repeats(updates, padding)
+        output = output.gather(1, memory.begins.unsqueeze(-1).expand(-1, -1, output.shape[2]))
+        missing = memory.lengths == 0
+        if self.attend_updates:
+            bias = torch.zeros(missing.shape, device=missing.device).masked_fill(missing, -math.inf)
+            shares = memory.begins.gather(1, memory.entries) == torch.arange(padding.shape[1], device=padding.device)
+        else:
+            bias = memory.lengths.float().log()
+            shares = 1 / memory.lengths.gather(1, memory.entries)
+        shares = shares.float().masked_fill(padding, 0)
+        output = self.dropout_out(output).transpose(0, 1)
+        return EncoderOut(output, hiddens, cells, missing.t(), bias.t(), memory.entries.t(), shares.t())
 
     def _draw(self, src_tokens: Tensor, padding: Tensor) -> Tensor:
         """Draw uniform numbers, [B, T], or [2, B, T] for two directions. In evaluation they depend on the source alone,
@@ -175,7 +186,7 @@ class SkipRNNEncoder(FairseqEncoder):
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """``encoder_out`` of the sources ``new_order``, int64 [.]: beam search repeats, reorders and drops sources."""
-        return EncoderOut(*(part.index_select(1, new_order) for part in encoder_out))
+        return EncoderOut(*(part if part is None else part.index_select(1, new_order) for part in encoder_out))
 
     def max_positions(self) -> int:
         """The longest source: no limit but fairseq's, as the task has its own."""
@@ -208,7 +219,7 @@ class SkipRNNEncoder(FairseqEncoder):
 
 @register_model("skip_rnn_seq2seq", dataclass=SkipRNNSeq2SeqConfig)
 class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
-    """A :class:`SkipRNNEncoder` and fairseq's ``LSTMDecoder``.
+    """A :class:`SkipRNNEncoder` and fairseq's ``LSTMDecoder``, as :class:`EntryDecoder`.
 
     A checkpoint of fairseq's ``lstm`` can be loaded, as by ``--finetune-from-model``.
     """
@@ -239,7 +250,7 @@ class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
         if cfg.decoder_freeze_embed:
             embed_target.requires_grad_(False)
         encoder = SkipRNNEncoder(cfg, source, embed_source)
-        decoder = LSTMDecoder(
+        decoder = EntryDecoder(
             target,
             embed_dim=cfg.decoder_embed_dim,
             hidden_size=_hidden_size(cfg, "decoder"),

@@ -67,7 +67,8 @@ def test_architecture(arch, bidirectional):
     model = build(arch, encoder_bidirectional=bidirectional, encoder_layers=2, decoder_layers=2)
     prefix, cell, _ = arch.rsplit("_", 2)
     assert model.encoder.rnn.cell == cell and (model.encoder.rnn.update_weight is not None) == (prefix == "skip")
-    logits, _ = model(make_sources(), None, targets(3))
+    logits, attention = model(make_sources(), None, targets(3))
+    assert attention is None
     assert logits.shape == (3, 4, 10)
     logits.square().sum().backward()
     assert {name for name, p in model.named_parameters() if p.grad is None} == set()
@@ -148,7 +149,7 @@ def test_a_checkpoint_of_fairseqs_lstm(options):
     lengths, sources, outputs = torch.tensor([6, 3, 1]), make_sources(), targets(3)
     expected, got = theirs.encoder(sources, lengths), ours.encoder(sources)
     for row, length in enumerate(lengths):
-        torch.testing.assert_close(got.outputs[6 - length :, row], expected[0][:length, row])
+        torch.testing.assert_close(got.outputs[:length, row], expected[0][:length, row])
     torch.testing.assert_close((got.hiddens, got.cells), expected[1:3])
     torch.testing.assert_close(ours(sources, None, outputs)[0], theirs(sources, lengths, outputs)[0])
 
@@ -184,6 +185,73 @@ def test_checkpoints_without_a_counterpart(arch, options, message):
     task = make_task()
     with pytest.raises(ValueError, match=message):
         build(arch, task, **options).load_state_dict(build_theirs(task, **options).state_dict())
+
+
+MEMORY = [
+    ("skip_lstm_seq2seq", {}),
+    ("skip_gru_seq2seq", {"encoder_layers": 2, "decoder_layers": 2}),
+    ("skip_lstm_seq2seq", {"encoder_bidirectional": True}),
+    ("random_skip_gru_seq2seq", {"encoder_bidirectional": True, "skip_prob": 0.8}),
+]
+
+
+def build_with_repeats(arch, options):
+    """A model in evaluation that skips many steps of the sources, and the sources."""
+    model = build(arch, update_bias=-1.5, dropout=0.0, **options).eval()
+    if model.encoder.skip_prob is not None:  # the same in training
+        numbers = torch.rand(2, 3, 20, generator=torch.Generator().manual_seed(5))
+        model.encoder._draw = lambda src_tokens, padding: numbers
+    torch.nn.init.normal_(model.decoder.attention.input_proj.weight, std=30.0)  # attention that is not almost uniform
+    return model, make_sources((20, 13, 1))
+
+
+def read_with_all_steps(model, sources):
+    """The encoder's output with an entry for each step, as in training."""
+    try:
+        return model.encoder.train()(sources)
+    finally:
+        model.eval()
+
+
+@pytest.mark.parametrize("arch,options", MEMORY, ids=str)
+def test_a_memory_of_updates_equals_one_of_all_steps(arch, options):
+    """One entry for equal outputs that follow one another. What the model predicts and the attention over the source
+    are the same."""
+    model, sources = build_with_repeats(arch, options)
+    short, whole, outputs = model.encoder(sources), read_with_all_steps(model, sources), targets(3)
+    assert whole.entries is None and len(whole.outputs) == 20
+    changes = (whole.outputs[1:] != whole.outputs[:-1]).any(-1) & ~sources.eq(1).t()[1:]
+    begins = torch.cat([~sources.eq(1).t()[:1], changes])
+    assert (~short.padding_mask).sum(0).tolist() == begins.sum(0).tolist()
+    assert short.padding_mask[len(short.outputs) - 1].tolist() != [True] * 3 and len(short.outputs) < 16
+    for row in range(3):
+        assert torch.equal(short.outputs[: begins[:, row].sum(), row], whole.outputs[begins[:, row], row])
+    expected, attention = model.decoder(outputs, whole)
+    got, got_attention = model.decoder(outputs, short)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(got_attention, attention, atol=1e-6, rtol=0)
+    assert attention.shape == (3, 4, 20) and attention[0].max() > 1.5 * attention[0].min()
+    order = torch.tensor([1, 1, 0])
+    reordered = model.decoder(outputs[order], model.encoder.reorder_encoder_out(short, order))
+    torch.testing.assert_close(reordered, (expected[order], attention[order]), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("arch,options", MEMORY, ids=str)
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+def test_attending_to_updates_alone(arch, options, training):
+    """As with all steps of which those that repeat the output before them are padding."""
+    model, sources = build_with_repeats(arch, {**options, "attend_updates": True})
+    short, outputs = model.encoder.train(training)(sources), targets(3)
+    model.eval().encoder.attend_updates = False
+    whole = read_with_all_steps(model, sources)
+    repeats = (whole.outputs[1:] == whole.outputs[:-1]).all(-1)
+    bias = whole.bias.clone()
+    bias[1:][repeats] = -torch.inf
+    expected = model.decoder(outputs, whole._replace(bias=bias))
+    got = model.decoder(outputs, short)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=0)
+    assert (got[1][:, :, 1:].transpose(1, 2)[repeats.t()] == 0).all() and repeats.any()
+    assert not torch.allclose(got[0], model.decoder(outputs, whole)[0], atol=1e-4)
 
 
 def write_embeddings(path, words, size):
