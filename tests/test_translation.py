@@ -73,6 +73,9 @@ def test_commands(corpus):
         score, words = hypothesis.split("\t")
         score_alone, words_alone = alone[number][1].split("\t")
         assert words == words_alone and float(score) == pytest.approx(float(score_alone), abs=1e-4)
+    both = ":".join(str(corpus.path / f"runs/noisy/checkpoint_{name}.pt") for name in ("best", "last"))
+    ensemble = read_translations(corpus.run(generate, path=both, prefix_size=1, required_batch_size_multiple=1))
+    assert sorted(ensemble) == list(range(9))
 
 
 @pytest.mark.parametrize("arch", ["random_skip_lstm_seq2seq", "skip_gru_seq2seq"])

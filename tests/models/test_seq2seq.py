@@ -307,7 +307,7 @@ def test_options_have_fairseqs_defaults():
 
 
 def test_adaptive_softmax():
-    assert build(adaptive_softmax_cutoff=[3, 6]).decoder.adaptive_softmax is not None
+    assert build(adaptive_softmax_cutoff=[3, 6], decoder_hidden_size=16).decoder.adaptive_softmax is not None
 
 
 @pytest.mark.parametrize(
