@@ -107,9 +107,10 @@ def test_from_a_model_of_fairseq(corpus):
     assert load(corpus, "from-lstm")["optimizer_history"][-1]["optimizer_name"] == "FP16Optimizer"
 
 
-def test_another_architecture_is_told(corpus):
-    options = "--cpu --max-tokens 200 --criterion with_budget --base-criterion cross_entropy"
-    command = f"fairseq-train noisy/data --user-dir skiprnn_plugin --task translation --arch skip_gru {options}"
-    process = corpus.start(command)
+@pytest.mark.parametrize("options", ["", "--encoder-bidirectional --encoder-embed-dim 8"], ids=["alone", "of lstm"])
+def test_another_architecture_is_told(corpus, options):
+    """Also where the command has options of fairseq's models, which this architecture does not know."""
+    options += " --cpu --max-tokens 200 --criterion with_budget --base-criterion cross_entropy"
+    process = corpus.start(f"fairseq-train noisy/data --user-dir skiprnn_plugin --arch skip_gru {options}")
     last = process.stderr.strip().splitlines()[-1]
     assert process.returncode == 1 and last.startswith("ValueError: --arch: expected skip_gru_seq2seq, got skip_gru, ")

@@ -1,10 +1,13 @@
 """The fairseq model ``skip_rnn`` and its architectures: Skip RNNs with a linear head, and the paper's baselines."""
 
+import argparse
+import sys
 from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 import torch
-from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, register_model
+from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
@@ -97,6 +100,24 @@ class SkipRNNModel(BaseFairseqModel):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
+    def add_args(cls, parser):
+        """Add the options to a parser. If the command line is for translation, say so here: fairseq would first refuse
+        the options of its translation models, one of which this architecture probably replaces.
+
+        Raises:
+            ValueError: the command line asks for this model in a translation task.
+        """
+        super().add_args(parser)
+        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        finder.add_argument("--arch", "-a")
+        finder.add_argument("--task", default="translation")  # as fairseq's
+        given = finder.parse_known_args(sys.argv[1:])[0]
+        if f"{given.arch}_seq2seq" in ARCH_MODEL_REGISTRY:
+            task = TASK_REGISTRY.get(given.task)
+            if task is not None and issubclass(task, TranslationTask):
+                raise _misfit(given.arch, task)
+
+    @classmethod
     def build_model(cls, cfg, task):
         """fairseq's constructor, for a task with the attributes of :class:`SequenceTask`.
 
@@ -104,12 +125,7 @@ class SkipRNNModel(BaseFairseqModel):
             ValueError: the task does not have them, as fairseq's own tasks.
         """
         if not hasattr(task, "input_size"):
-            name = name_architecture(cfg)
-            fitting = f"{name}_seq2seq" if isinstance(task, TranslationTask) else "one that goes with the task"
-            raise ValueError(
-                f"--arch: expected {fitting}, got {name}, which does not go with {type(task).__name__}: it makes one "
-                "prediction per sequence or step, for this plugin's tasks and others with an input_size"
-            )
+            raise _misfit(name_architecture(cfg), type(task))
         sizes, embedding = (task.input_size, task.output_size), task.build_embedding()
         return cls(cfg, *sizes, embedding, task.per_step, task.encoder_flops, getattr(task, "predicts", None))
 
@@ -170,6 +186,14 @@ class SkipRNNModel(BaseFairseqModel):
             )
         normalize = torch.log_softmax if log_probs else torch.softmax
         return normalize(net_output.prediction.float(), -1)
+
+
+def _misfit(arch: str, task: type) -> ValueError:
+    fitting = f"{arch}_seq2seq" if issubclass(task, TranslationTask) else "one that goes with the task"
+    return ValueError(
+        f"--arch: expected {fitting}, got {arch}, which does not go with {task.__name__}: it makes one prediction per "
+        "sequence or step, for this plugin's tasks and others with an input_size"
+    )
 
 
 register_architectures("skip_rnn", SkipRNNConfig)

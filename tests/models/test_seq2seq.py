@@ -91,6 +91,19 @@ def test_a_padded_batch_is_each_source_alone(arch, options):
         assert (attention[row, :, : 6 - length] == 0).all() and (right_attention[row, :, length:] == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("arch", ["skip_lstm_seq2seq", "skip_gru_seq2seq"])
+def test_half_precision(arch, dtype):
+    model = build(arch, encoder_bidirectional=True, update_bias=-1.0, dropout=0.0)
+    sources, outputs = make_sources(), targets(3)
+    expected = model(sources, None, outputs)[0]
+    model.to(dtype)
+    for training in (True, False):
+        got = model.train(training)(sources, None, outputs)[0]
+        assert got.dtype == dtype
+        torch.testing.assert_close(got.float(), expected, atol=2e-2, rtol=0)
+
+
 def test_random_updates_in_training_and_evaluation():
     model = build("random_skip_gru_seq2seq", skip_prob=0.3, encoder_bidirectional=True)
     encoder, updates = model.encoder, []
