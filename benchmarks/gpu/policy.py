@@ -1,0 +1,2 @@
+def suggest(log):
+    pass

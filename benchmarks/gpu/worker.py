@@ -1,0 +1,106 @@
+"""A process that works through the items of a phase.
+
+Before an item it claims it, by making a file, so that several workers share the items, and a worker that takes the
+place of one that died goes on with the rest. An item that takes too long ends the process: a kernel that never ends
+leaves no other way.
+"""
+
+import importlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Dict
+
+from .log import Log, describe
+from .settings import Settings, make_parser, read_settings
+
+SECONDS = {"compile": 60.0, "correctness": 20.0, "kernels": 30.0, "times": 30.0, "graphs": 20.0, "epoch": 120.0}
+BROKEN = 3  # exit status of a worker whose CUDA context no longer works
+
+
+class Claims:
+    """Which items of a phase are taken: a file for each, with the process and the item's name; ``.done`` when done."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    def take(self, number: int, name: str) -> bool:
+        """Claim an item; False if another process did."""
+        try:
+            with open(self.folder / str(number), "x") as file:
+                file.write(f"{os.getpid()} {name}")
+        except FileExistsError:
+            return False
+        return True
+
+    def finish(self, number: int) -> None:
+        (self.folder / f"{number}.done").touch()
+
+    def unfinished(self) -> Dict[int, str]:
+        """The item that each process is at, by the process's number."""
+        found = {}
+        for file in self.folder.iterdir():
+            if file.suffix != ".done" and not file.with_suffix(".done").exists():
+                process, _, name = file.read_text().partition(" ")
+                if name:
+                    found[int(process)] = name
+        return found
+
+
+def is_broken(settings: Settings) -> bool:
+    """Whether an error, such as an access to a wrong address, has made the CUDA context useless."""
+    if settings.device != "cuda":
+        return False
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except Exception:
+        return True
+    return False
+
+
+def work(phase: str, settings: Settings, log: Log, claims: Claims, until: float) -> int:
+    """Work through the items until ``until``, seconds since 1970. Returns the exit status."""
+    module = importlib.import_module(f".{phase}", __package__)
+    status = 0
+    for number, (name, item) in enumerate(module.list_items(settings, log).items()):
+        if time.time() > until:
+            break
+        if not claims.take(number, name):
+            continue
+        signal.setitimer(signal.ITIMER_REAL, min(SECONDS[phase], max(1.0, until + 5 - time.time())))
+        try:
+            module.run_item(name, item, settings, log)
+        except Exception as error:
+            log.write(phase, f"{name}: {describe(error)}", item=name, error=describe(error))
+            status = BROKEN if is_broken(settings) else 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        claims.finish(number)
+        if status == BROKEN:
+            break
+    return status
+
+
+def main() -> int:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the alarm ends the process, even while it waits for the device
+    parser = make_parser()
+    parser.add_argument("--phase", required=True)
+    parser.add_argument("--claims", type=Path, required=True)
+    parser.add_argument("--started", type=float, required=True)
+    parser.add_argument("--until", type=float, required=True)
+    given = parser.parse_args()
+    settings = read_settings(given)
+    log = Log(settings.output, given.started)
+    try:
+        return work(given.phase, settings, log, Claims(given.claims), given.until)
+    except Exception as error:
+        log.write(given.phase, f"not started: {describe(error)}", item=None, error=describe(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
