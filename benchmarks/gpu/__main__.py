@@ -40,11 +40,10 @@ class Program:
             self.ends[phase] = self.log.started + settings.limit * sum_so_far / total
         self.faults: List[str] = []
         self.environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
-        self._extend_path(ROOT)
-
-    def _extend_path(self, folder: Path) -> None:
-        paths = [str(folder), *filter(None, [self.environment.get("PYTHONPATH")])]
+        self.site = folder / "site"  # where wheels are installed
+        paths = [str(ROOT), str(self.site), *filter(None, [self.environment.get("PYTHONPATH")])]
         self.environment["PYTHONPATH"] = os.pathsep.join(paths)
+        self.waiting: Dict[str, subprocess.Popen] = {}
 
     def run(self) -> int:
         """Run the phases. Returns 1 if anything was wrong, else 0."""
@@ -52,6 +51,9 @@ class Program:
         self.log.write("start", f"phases {' '.join(phases)}, at most {self.settings.limit:.0f} s", **self._options())
         installing = self._in_background(self._install) if "epoch" in phases and self.settings.wheels else None
         compiling = None
+        for phase in phases:
+            if phase not in ("compile", "policy") and not (phase == "epoch" and installing):
+                self.waiting[phase] = self._start(phase)  # imports take seconds
         if "compile" in phases:
             # The processors go on compiling while the device is checked
             until = self.ends["correctness" if "correctness" in phases else "compile"]
@@ -86,7 +88,7 @@ class Program:
     def _run(self, phase: str, until: float, workers: int) -> None:
         """Run a phase in some processes; replaces those that die, as long as there is time."""
         claims = Claims(self.folder / phase)
-        running = [self._start(phase, until) for _ in range(workers)]
+        running = [self._begin(self.waiting.pop(phase, None) or self._start(phase), until) for _ in range(workers)]
         restarts = RESTARTS
         while running:
             time.sleep(0.02)
@@ -103,12 +105,20 @@ class Program:
                     self._write_death(phase, name, status, until)
                 if status not in (0, 1) and restarts and time.time() < until - 1:
                     restarts -= 1
-                    running.append(self._start(phase, until))
+                    running.append(self._begin(self._start(phase), until))
 
-    def _start(self, phase: str, until: float) -> subprocess.Popen:
-        words = ["--phase", phase, "--claims", self.folder / phase, "--started", self.log.started, "--until", until]
+    def _start(self, phase: str) -> subprocess.Popen:
+        words = ["--phase", phase, "--claims", self.folder / phase, "--started", self.log.started]
         command = [sys.executable, "-m", f"{__package__}.worker", *map(str, words), *self.settings.arguments()]
-        return subprocess.Popen(command, env=self.environment, cwd=ROOT)
+        return subprocess.Popen(command, env=self.environment, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+
+    def _begin(self, process: subprocess.Popen, until: float) -> subprocess.Popen:
+        try:
+            process.stdin.write(f"{until}\n")
+            process.stdin.close()
+        except BrokenPipeError:  # the process has died; its exit status says so
+            pass
+        return process
 
     def _write_death(self, phase: str, name: str, status: int, until: float) -> None:
         if time.time() > until + 3:
@@ -119,17 +129,16 @@ class Program:
 
     def _install(self) -> None:
         """Install the wheels to a folder of this call."""
-        target = self.folder / "site"
         wheels = [str(path) for path in sorted(self.settings.wheels.glob("*.whl"))]
         command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile"]
-        command += ["--no-cache-dir", "--target", str(target), *wheels]
+        command += ["--no-cache-dir", "--target", str(self.site), *wheels]
         process = subprocess.run(command, capture_output=True, text=True)
         if process.returncode:
             lines = process.stderr.strip().splitlines() or ["pip failed"]
             self.log.write("epoch", f"wheels: {lines[-1]}", item="wheels", error=lines[-1])
         else:
             self.log.write("epoch", f"{len(wheels)} wheels installed", item="wheels")
-        self._extend_path(target)
+        self.waiting["epoch"] = self._start("epoch")
 
     def _suggest_policy(self) -> None:
         try:

@@ -2,7 +2,8 @@
 
 Before an item it claims it, by making a file, so that several workers share the items, and a worker that takes the
 place of one that died goes on with the rest. An item that takes too long ends the process: a kernel that never ends
-leaves no other way.
+leaves no other way. The process imports what it needs ahead of time, and begins when its standard input says until when
+it may work.
 """
 
 import importlib
@@ -11,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Dict
 
 from .log import Log, describe
@@ -63,9 +65,8 @@ def is_broken(settings: Settings) -> bool:
     return False
 
 
-def work(phase: str, settings: Settings, log: Log, claims: Claims, until: float) -> int:
+def work(module: ModuleType, phase: str, settings: Settings, log: Log, claims: Claims, until: float) -> int:
     """Work through the items until ``until``, seconds since 1970. Returns the exit status."""
-    module = importlib.import_module(f".{phase}", __package__)
     status = 0
     for number, (name, item) in enumerate(module.list_items(settings, log).items()):
         if time.time() > until:
@@ -91,12 +92,13 @@ def main() -> int:
     parser.add_argument("--phase", required=True)
     parser.add_argument("--claims", type=Path, required=True)
     parser.add_argument("--started", type=float, required=True)
-    parser.add_argument("--until", type=float, required=True)
     given = parser.parse_args()
     settings = read_settings(given)
     log = Log(settings.output, given.started)
     try:
-        return work(given.phase, settings, log, Claims(given.claims), given.until)
+        module = importlib.import_module(f".{given.phase}", __package__)
+        until = sys.stdin.readline()  # comes when it is this phase's turn
+        return work(module, given.phase, settings, log, Claims(given.claims), float(until)) if until else 0
     except Exception as error:
         log.write(given.phase, f"not started: {describe(error)}", item=None, error=describe(error))
         return 1
