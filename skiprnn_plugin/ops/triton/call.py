@@ -1,5 +1,6 @@
 """A call of the engine: its tensors in the form that the kernels read, and the records that the forward pass makes."""
 
+import os
 from typing import List, NamedTuple, Optional, Sequence, Type
 
 import torch
@@ -9,6 +10,7 @@ from torch.nn.functional import linear, pad
 from ..cells import CELLS, Cell
 from ..types import LayerWeights, Operands, Options, group_weights
 
+EMULATED = os.environ.get("TRITON_INTERPRET") == "1"  # triton itself reads this when a kernel is defined
 NARROW = 2  # features of x up to which the kernel for whole sequences multiplies them itself
 KERNEL_CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}  # as in :mod:`.arithmetic`
 

@@ -4,10 +4,10 @@ A skipped step has a candidate too, from the state that is held: how much it wou
 gate's gradient. With D the gradient of h~, q = D_c + D f_0 that of c~ including what comes from h~, and u_n = U_n h +
 b'_n, the factors f_j of an update make the gradients of the gates' arguments
 
-    LSTM               i, f, g: q f_1, q f_2, q f_3      o: D f_4      and q f_5 for the old c
-    GRU                r, z: D f_0, D f_1      n: D f_3, in its state's part D f_2      and D f_4 for the old h
-    GRU, reset before  n: D f_0      z: D f_2      r: R f_1, with R the gradient of r h      and D f_3 + R f_4 for the old h
-    RNN                D f_0
+    LSTM: i, f, g are q f_1, q f_2, q f_3, and o is D f_4; the old c gets q f_5
+    GRU: r, z are D f_0, D f_1; n is D f_3 in the input's part, D f_2 in the state's; the old h gets D f_4
+    GRU, reset before: n is D f_0, z is D f_2, and r is R f_1, with R the gradient of r h; the old h gets D f_3 + R f_4
+    RNN: D f_0
 """
 
 import triton

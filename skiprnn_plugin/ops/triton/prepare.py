@@ -2,10 +2,11 @@
 
 With the names of :mod:`..indexed.gate`, c_t = S~_t - S and d_t = p~_t - p, a skipped step passes the gradients on by
 
-    (dp, dacc)_{t-1} = M_t (dp, dacc)_t + m_t (direct_t + <dS_t, c_t>) (1, 1)      M_t = [[1 + m d, m (1 - v)], [m d, m (1 - v)]]
+    (dp, dacc)_{t-1} = M_t (dp, dacc)_t + m_t (direct_t + <dS_t, c_t>) (1, 1)
+    M_t = [[1 + m d, m (1 - v)], [m d, m (1 - v)]]
 
-and dS_t = D + (outputs from t on), where D is the gradient of the state that the run's end leaves. So with P the product
-of the M of the steps before t and (q_p, q_acc) = m_t P (1, 1), the gradients at the run's first step are
+and dS_t = D + (outputs from t on), where D is the gradient of the state that the run's end leaves. So with P the
+product of the M of the steps before t and (q_p, q_acc) = m_t P (1, 1), the gradients at the run's first step are
 
     dp = alpha e + <D, A_p> + a      A_p = sum of q_p c_t      dacc = lambda e + <D, A_acc> + kappa      likewise
 

@@ -7,9 +7,8 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from ..types import Operands
-from .call import KERNEL_CELLS, NARROW, Call, Chained, Prepared, Records
+from .call import EMULATED, KERNEL_CELLS, NARROW, Call, Chained, Prepared, Records
 from .chain_chip import chain_kernel
-from .engine import EMULATED
 from .forward_chip import forward_kernel
 from .policy import Plan
 
