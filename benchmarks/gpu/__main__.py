@@ -1,6 +1,7 @@
 """``python -m benchmarks.gpu``: compile, check, time and train on a CUDA device, within a limit of time."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,11 +45,13 @@ class Program:
         paths = [str(ROOT), str(self.site), *filter(None, [self.environment.get("PYTHONPATH")])]
         self.environment["PYTHONPATH"] = os.pathsep.join(paths)
         self.waiting: Dict[str, subprocess.Popen] = {}
+        self.processes: List[subprocess.Popen] = []
 
     def run(self) -> int:
         """Run the phases. Returns 1 if anything was wrong, else 0."""
         phases = self.settings.phases
         self.log.write("start", f"phases {' '.join(phases)}, at most {self.settings.limit:.0f} s", **self._options())
+        self._in_background(self._describe)
         installing = self._in_background(self._install) if "epoch" in phases and self.settings.wheels else None
         compiling = None
         for phase in phases:
@@ -80,6 +83,21 @@ class Program:
         values = self.settings._asdict()
         return {"options": {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}}
 
+    def _describe(self) -> None:
+        """The machine and the versions, from torch, which takes seconds to import."""
+        try:
+            from ..machine import describe_machine, describe_versions, find_commit
+
+            device = self.settings.device
+            machine, versions = describe_machine(device), describe_versions(device)
+            name = machine["device"] or machine["processor"]
+            self.log.write(
+                "machine", f"{name}, torch {versions['torch']}",
+                machine=machine, versions=versions, commit=find_commit(), date=time.strftime("%Y-%m-%d"),
+            )  # fmt: skip
+        except Exception as error:
+            self.log.write("machine", describe(error), error=describe(error))
+
     def _in_background(self, function, *arguments) -> threading.Thread:
         thread = threading.Thread(target=function, args=arguments, daemon=True)
         thread.start()
@@ -110,7 +128,15 @@ class Program:
     def _start(self, phase: str) -> subprocess.Popen:
         words = ["--phase", phase, "--claims", self.folder / phase, "--started", self.log.started]
         command = [sys.executable, "-m", f"{__package__}.worker", *map(str, words), *self.settings.arguments()]
-        return subprocess.Popen(command, env=self.environment, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, env=self.environment, cwd=ROOT, stdin=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """End all processes."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
 
     def _begin(self, process: subprocess.Popen, until: float) -> subprocess.Popen:
         try:
@@ -149,10 +175,16 @@ class Program:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     settings = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "log.jsonl" if settings.output is None else settings.output.absolute()
-        output.unlink(missing_ok=True)
-        return Program(settings._replace(output=output), Path(folder)).run()
+        if settings.phases != ["policy"]:  # which only reads what another call has measured
+            output.unlink(missing_ok=True)
+        program = Program(settings._replace(output=output), Path(folder))
+        try:
+            return program.run()
+        finally:
+            program.stop()
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ def list_items(settings: Settings, log: Log) -> Dict[str, Tuple[Callable, tuple]
     if "kernels" in settings.phases:
         for name, item in kernels.make_items(settings).items():
             ranked.append((item.rank, f"plan {name}", compile_plan, (item,)))
+    if "epoch" in settings.phases and not settings.small:
+        item = times.Item(110, 256, 1, "float32", "gru_reset_before", "training", times.STEPS)
+        ranked.append((1, f"{item.describe()}, gate", compile_problem, (item, False)))
     for _, name, function, arguments in sorted(ranked, key=lambda entry: entry[0]):
         found[name] = function, arguments
     return found

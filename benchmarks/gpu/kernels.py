@@ -88,7 +88,7 @@ def run_item(name: str, item: Item, settings: Settings, log: Log) -> None:
                 contestant.run()
                 times = [TIMERS[settings.device](contestant.run) for _ in range(RUNS)]
                 calls[mode] = 1e6 * median(times) / item.steps
-                kernels[mode] = profile(contestant, settings, item.steps)
+                kernels[mode] = try_profile(contestant, settings, item.steps)
         words = [f"{mode} {calls[mode]:.2f} us a step" for mode in MODES]
         words += [f"{kernel} {kernels[mode][kernel]:.2f}" for mode in MODES for kernel in sorted(kernels[mode])]
         log.write(
@@ -100,6 +100,14 @@ def run_item(name: str, item: Item, settings: Settings, log: Log) -> None:
             us_per_step=calls,
             us_of_kernels=kernels,
         )
+
+
+def try_profile(contestant: Ours, settings: Settings, steps: int) -> Dict[str, float]:
+    """As :func:`profile`; nothing where the profiler does not work."""
+    try:
+        return profile(contestant, settings, steps)
+    except RuntimeError:
+        return {}
 
 
 def profile(contestant: Ours, settings: Settings, steps: int, calls: int = 2) -> Dict[str, float]:

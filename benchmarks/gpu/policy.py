@@ -21,14 +21,16 @@ def suggest(log: Log) -> None:
             cell=cell, hidden_size=hidden, precision=precision, mode=mode,
             plans=[[batch, *plan] for batch, plan in chosen.items()],
         )  # fmt: skip
-    for (mode, cell, precision, contestant), ratios in summarize(log.read("times")).items():
-        worst, at = min(ratios)
-        mean = geometric_mean(ratio for ratio, _ in ratios)
+    for (mode, cell, precision), contestants in summarize(log.read("times")).items():
+        summary = {}
+        for contestant, ratios in contestants.items():
+            worst, at = min(ratios)
+            mean = geometric_mean(ratio for ratio, _ in ratios)
+            summary[contestant] = {"worst": worst, "at": at, "geometric_mean": mean, "shapes": len(ratios)}
+        words = [f"{name} {s['worst']:.2f} ({s['geometric_mean']:.2f})" for name, s in summary.items()]
         log.write(
-            "policy",
-            f"{mode} {cell} {precision}, {contestant}: {worst:.2f} ({mean:.2f}) times as fast as cuDNN, "
-            f"{len(ratios)} shapes, the worst is {at}",
-            mode=mode, cell=cell, precision=precision, contestant=contestant, worst=worst, geometric_mean=mean, at=at,
+            "policy", f"{mode} {cell} {precision}, times as fast as torch, worst shape (mean): {', '.join(words)}",
+            mode=mode, cell=cell, precision=precision, summary=summary,
         )  # fmt: skip
 
 
@@ -70,13 +72,13 @@ def extrapolate(by_programs: Dict[int, float], programs: int) -> float:
     return by_programs[few] + share * (by_programs[full] - by_programs[few])
 
 
-def summarize(records: List[Dict[str, Any]]) -> Dict[Tuple, List[Tuple[float, str]]]:
-    """For each mode, cell, precision and contestant of the engine: the ratio for each shape, and the shape."""
-    found: Dict[Tuple, List[Tuple[float, str]]] = defaultdict(list)
+def summarize(records: List[Dict[str, Any]]) -> Dict[Tuple, Dict[str, List[Tuple[float, str]]]]:
+    """For each mode, cell and precision, by contestant of the engine: the ratio for each shape, and the shape."""
+    found: Dict[Tuple, Dict[str, List[Tuple[float, str]]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         for result in record.get("results", []):
             if result["ratio"] is not None and result["fraction_ran"] is not None:
-                key = record["mode"], record["cell"], record["precision"], result["contestant"]
+                key = record["mode"], record["cell"], record["precision"]
                 shape = f"H{record['hidden_size']} B{record['batch']} D{record['input_size']}"
-                found[key].append((result["ratio"], shape))
+                found[key][result["contestant"]].append((result["ratio"], shape))
     return dict(sorted(found.items()))

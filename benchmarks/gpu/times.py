@@ -1,8 +1,9 @@
 """The phase ``times``: the engine at 100, 50 and 20% of the updates beside the fastest of torch's RNNs.
 
-On a CUDA device torch's RNNs are cuDNN's, with padded and with packed sequences, in the same precision. All contestants
-take turns in one process. Those of the engine are called ``gate 50%``, where the gate decides, with a bias found by
-bisection, or ``schedule 50%``, where exactly half of each sequence's steps are prescribed.
+On a CUDA device torch's RNNs are cuDNN's, with padded and with packed sequences, in the same precision; beside bfloat16
+also in float16, because cuDNN may have no faster code for bfloat16. All contestants take turns in one process. Those of
+the engine are called ``gate 50%``, where the gate decides, with a bias found by bisection, or ``schedule 50%``, where
+exactly half of each sequence's steps are prescribed.
 """
 
 import copy
@@ -136,24 +137,28 @@ def make_ours(item: Item, problem: Problem, settings: Settings, scheduled: bool)
 
 def run_item(name: str, item: Item, settings: Settings, log: Log) -> None:
     use(item.precision)
-    problem = make_problem(item, settings.device)
+    device = settings.device
+    problem = make_problem(item, device)
     compiled = log.read("compile")
     scheduled = not compiled or any(r["item"] == f"{name}, schedule" and not r.get("error") for r in compiled)
     ours = make_ours(item, problem, settings, scheduled)
     contestants: Dict[str, Contestant] = dict(ours)
     left_out = {}
-    for peer in PEERS:
+    problems = {peer: problem for peer in PEERS}
+    if item.precision == "bfloat16":
+        problems.update({f"{peer} float16": make_problem(item._replace(precision="float16"), device) for peer in PEERS})
+    for label, its_problem in problems.items():
         try:
-            contestants[peer] = prepare(peer, problem, item.mode, 1)
-            contestants[peer].run()
+            contestants[label] = prepare(label.split()[0], its_problem, item.mode, 1)
+            contestants[label].run()
         except (CannotRun, RuntimeError) as error:
-            contestants.pop(peer, None)
-            left_out[peer] = describe(error)
+            contestants.pop(label, None)
+            left_out[label] = describe(error)
     used = {label: contestant.run().updates.mean().item() for label, contestant in ours.items()}
     fault = find_fault(item, contestants, problem)
     times = time_interleaved(contestants, SECONDS, settings.device, pause=0.0)
     medians = {label: median(values) for label, values in times.items()}
-    peers = {label: medians[label] for label in PEERS if label in medians}
+    peers = {label: medians[label] for label in problems if label in medians}
     fastest = min(peers, key=peers.get, default=None)
     memory = {}
     if item.mode == "training" and settings.device == "cuda":

@@ -67,9 +67,9 @@ def is_broken(settings: Settings) -> bool:
 
 def work(module: ModuleType, phase: str, settings: Settings, log: Log, claims: Claims, until: float) -> int:
     """Work through the items until ``until``, seconds since 1970. Returns the exit status."""
-    status = 0
+    status, parent = 0, os.getppid()
     for number, (name, item) in enumerate(module.list_items(settings, log).items()):
-        if time.time() > until:
+        if time.time() > until or os.getppid() != parent:
             break
         if not claims.take(number, name):
             continue
@@ -105,4 +105,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # freeing all that torch and CUDA hold takes a second
