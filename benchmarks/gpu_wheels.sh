@@ -4,7 +4,7 @@
 #   bash benchmarks/gpu_wheels.sh FOLDER [PYTHON_VERSION]      the version there; default 3.12
 #
 # The versions are those that are installed here, where the tests run. Left out is what comes with an image that has
-# torch: numpy, scipy, scikit-learn, PyYAML, packaging, tqdm. You can set PYTHON (the interpreter here; default python3).
+# torch: numpy, scipy, scikit-learn, packaging, tqdm. You can set PYTHON (the interpreter here; default python3).
 set -euo pipefail
 if [ $# = 0 ]; then
     echo "error: FOLDER: expected a folder for the wheels, got none" >&2
@@ -12,7 +12,7 @@ if [ $# = 0 ]; then
 fi
 python=${PYTHON:-python3}
 version=${2:-3.12}
-names=(ve-fairseq hydra-core omegaconf bitarray sacrebleu portalocker regex tabulate colorama lxml)
+names=(ve-fairseq hydra-core omegaconf bitarray sacrebleu portalocker regex tabulate colorama lxml PyYAML)
 pins=$("$python" -c '
 import sys
 from importlib.metadata import version
