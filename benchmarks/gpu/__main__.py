@@ -41,6 +41,7 @@ class Program:
             self.ends[phase] = self.log.started + settings.limit * sum_so_far / total
         self.faults: List[str] = []
         self.environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+        self.environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with this, cuBLAS is deterministic
         self.site = folder / "site"  # where wheels are installed
         paths = [str(ROOT), str(self.site), *filter(None, [self.environment.get("PYTHONPATH")])]
         self.environment["PYTHONPATH"] = os.pathsep.join(paths)
@@ -51,7 +52,6 @@ class Program:
         """Run the phases. Returns 1 if anything was wrong, else 0."""
         phases = self.settings.phases
         self.log.write("start", f"phases {' '.join(phases)}, at most {self.settings.limit:.0f} s", **self._options())
-        self._in_background(self._describe)
         installing = self._in_background(self._install) if "epoch" in phases and self.settings.wheels else None
         compiling = None
         for phase in phases:
@@ -83,21 +83,6 @@ class Program:
         values = self.settings._asdict()
         return {"options": {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}}
 
-    def _describe(self) -> None:
-        """The machine and the versions, from torch, which takes seconds to import."""
-        try:
-            from ..machine import describe_machine, describe_versions, find_commit
-
-            device = self.settings.device
-            machine, versions = describe_machine(device), describe_versions(device)
-            name = machine["device"] or machine["processor"]
-            self.log.write(
-                "machine", f"{name}, torch {versions['torch']}",
-                machine=machine, versions=versions, commit=find_commit(), date=time.strftime("%Y-%m-%d"),
-            )  # fmt: skip
-        except Exception as error:
-            self.log.write("machine", describe(error), error=describe(error))
-
     def _in_background(self, function, *arguments) -> threading.Thread:
         thread = threading.Thread(target=function, args=arguments, daemon=True)
         thread.start()
@@ -128,6 +113,7 @@ class Program:
     def _start(self, phase: str) -> subprocess.Popen:
         words = ["--phase", phase, "--claims", self.folder / phase, "--started", self.log.started]
         command = [sys.executable, "-m", f"{__package__}.worker", *map(str, words), *self.settings.arguments()]
+        command += ["--describe"] * (not self.processes)  # the first one, which has imported torch anyway
         process = subprocess.Popen(command, env=self.environment, cwd=ROOT, stdin=subprocess.PIPE, text=True)
         self.processes.append(process)
         return process

@@ -82,7 +82,7 @@ SMALL = [3, 8, 13]  # of these, with --small
 def list_items(settings: Settings, log: Log) -> Dict[str, Case]:
     cases = CASES
     if settings.small:
-        sizes = {"batch": 3, "steps": 7}
+        sizes = {"batch": 2, "steps": 6}
         cases = [CASES[i]._replace(**sizes, rows=None, hidden_size=5, bias=-0.4) for i in SMALL]
         cases = [case._replace(input_size=min(3, case.input_size)) for case in cases]
     return {describe_case(case): case for case in cases}

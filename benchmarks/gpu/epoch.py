@@ -50,7 +50,7 @@ ITEMS = {
 
 
 def list_items(settings: Settings, log: Log) -> Dict[str, Item]:
-    names = list(ITEMS)[:2] if settings.small else list(ITEMS)
+    names = list(ITEMS)[:1] if settings.small else list(ITEMS)
     return {name: ITEMS[name] for name in names}
 
 

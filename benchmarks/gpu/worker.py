@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Dict
 
+from ..machine import describe_machine, describe_versions, find_commit
 from .log import Log, describe
 from .settings import Settings, make_parser, read_settings
 
@@ -86,17 +87,28 @@ def work(module: ModuleType, phase: str, settings: Settings, log: Log, claims: C
     return status
 
 
+def describe_all(settings: Settings, log: Log) -> None:
+    """The machine and the versions."""
+    machine, versions = describe_machine(settings.device), describe_versions(settings.device)
+    text = f"{machine['device'] or machine['processor']}, torch {versions['torch']}"
+    date = time.strftime("%Y-%m-%d")
+    log.write("machine", text, machine=machine, versions=versions, commit=find_commit(), date=date)
+
+
 def main() -> int:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the alarm ends the process, even while it waits for the device
     parser = make_parser()
     parser.add_argument("--phase", required=True)
     parser.add_argument("--claims", type=Path, required=True)
     parser.add_argument("--started", type=float, required=True)
+    parser.add_argument("--describe", action="store_true")
     given = parser.parse_args()
     settings = read_settings(given)
     log = Log(settings.output, given.started)
     try:
         module = importlib.import_module(f".{given.phase}", __package__)
+        if given.describe:
+            describe_all(settings, log)
         until = sys.stdin.readline()  # comes when it is this phase's turn
         return work(module, given.phase, settings, log, Claims(given.claims), float(until)) if until else 0
     except Exception as error:
