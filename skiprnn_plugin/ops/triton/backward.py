@@ -14,6 +14,8 @@ from .call import KERNEL_CELLS, Call, Chained, Prepared, Records, pad_gates, pro
 from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
+from .run_launches import run_chain_launches
+from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
 STEPS = 4  # that a program of the candidates' kernel works on
@@ -82,7 +84,8 @@ class _Rows:
     def __init__(self, call: Call, records: Records, updates: Tensor, gradients: Results):
         self.call, self.records, self.updates, self.gradients = call, records, updates, gradients
         self.plan = policy.choose(call)
-        self.held = (updates.cumsum(1) - updates).to(torch.int32)
+        made = updates.to(torch.int32)  # the sum of integers is deterministic on CUDA
+        self.held = made.cumsum(1, dtype=torch.int32) - made
 
     def run(self, sums: List[LayerWeights], need_dx: bool) -> Operands:
         """The gradients of the operands; those of the weights are added to ``sums``."""
@@ -94,7 +97,8 @@ class _Rows:
         d_c = None if operands.c is None else gradients.c.to(torch.float32).contiguous()
         if call.options.last_only:
             d_h[-1] += gradients.output
-        chained = run_chain_chip(self.plan, call, self.records, prepared, d_h, d_c)
+        run_chain = run_chain_chip if self.plan.on_chip else run_chain_launches
+        chained = run_chain(self.plan, call, self.records, prepared, d_h, d_c)
         dx, d_mask = self._multiply(chained, prepared.factors, sums, need_dx)
         d_weight, d_bias = self._gate(chained)
         if call.is_gated:
@@ -108,7 +112,7 @@ class _Rows:
         call, records, operands = self.call, self.records, self.call.operands
         batch, steps, _ = operands.x.shape
         layers, width, cell = len(call.layers), call.width, call.options.cell
-        candidates = operands.h.new_empty(batch, steps, call.num_states, width)
+        candidates = operands.h.new_empty(batch, steps, call.num_states, width, dtype=torch.float32)
         factors = records.p.new_zeros(*records.p.shape, layers, NUM_FACTORS[cell], width)
         below = operands.x
         for layer, weights in enumerate(call.layers):
