@@ -42,7 +42,7 @@ def list_items(settings: Settings, log: Log) -> Dict[str, Tuple[Callable, tuple]
 def compile_case(settings: Settings, case: correctness.Case) -> None:
     precision = PRECISIONS[case.precision]
     use(case.precision)
-    with force_plan(settings.engine, case.rows):
+    with force_plan(settings.engine, rows=case.rows):
         inputs = correctness.move(
             correctness.make_inputs(case, precision.dtype), precision.dtype, settings.device, case.transposed
         )
@@ -60,7 +60,7 @@ def compile_problem(settings: Settings, item: times.Item, scheduled: bool) -> No
 
 def compile_plan(settings: Settings, item: kernels.Item) -> None:
     use(item.precision)
-    with force_plan(settings.engine, item.rows, item.warps):
+    with force_plan(settings.engine, **item.plan):
         for mode in MODES:
             kernels.make_contestant(item, settings, mode, 1, STEPS).run()
 

@@ -267,7 +267,7 @@ def run_item(name: str, case: Case, settings: Settings, log: Log) -> None:
     weighting = draw_weighting(expected, rows)
     expected = {**expected, **differentiate(inputs, expected, weighting)}
     runs = []
-    with force_plan(settings.engine, case.rows):
+    with force_plan(settings.engine, rows=case.rows):
         for _ in range(2):
             inputs = move(drawn, precision.dtype, settings.device, case.transposed)
             results = run(case, inputs, settings.engine)

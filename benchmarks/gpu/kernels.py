@@ -43,6 +43,11 @@ class Item(NamedTuple):
         return f"{self.cell} H{self.hidden_size} {self.precision} R{self.rows} warps {self.warps}"
 
     @property
+    def plan(self) -> Dict[str, object]:
+        """The fields of the plan to force."""
+        return {"on_chip": True, "rows": self.rows, "warps": self.warps}
+
+    @property
     def rank(self) -> int:
         """The smaller, the more important."""
         return sum(RANKS[name][getattr(self, name)] for name in RANKS)
@@ -82,7 +87,7 @@ def run_item(name: str, item: Item, settings: Settings, log: Log) -> None:
     use(item.precision)
     for programs in (1, count_multiprocessors(settings)):
         calls, kernels = {}, {}
-        with force_plan(settings.engine, item.rows, item.warps):
+        with force_plan(settings.engine, **item.plan):
             for mode in MODES:
                 contestant = make_contestant(item, settings, mode, programs, item.steps)
                 contestant.run()
