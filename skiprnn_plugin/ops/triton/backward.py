@@ -117,7 +117,7 @@ class _Rows:
         below = operands.x
         for layer, weights in enumerate(call.layers):
             if layer > 0:
-                below = candidates[:, :, layer - 1, : call.hidden]
+                below = candidates[:, :, layer - 1, : call.hidden].to(operands.x.dtype)
                 if operands.dropout_mask is not None:
                     below = below * operands.dropout_mask[layer - 1].unsqueeze(1)
             h = records.states[:, :, layer, : call.hidden]
