@@ -35,10 +35,11 @@ class Program:
         self.settings, self.folder = settings, folder
         self.log = Log(settings.output, time.time())
         total, sum_so_far = sum(SHARES[phase] for phase in settings.phases), 0
+        limit = max(0.9 * settings.limit, settings.limit - GRACE - 1)  # so that workers which must be killed have ended
         self.ends: Dict[str, float] = {}
         for phase in settings.phases:
             sum_so_far += SHARES[phase]
-            self.ends[phase] = self.log.started + settings.limit * sum_so_far / total
+            self.ends[phase] = self.log.started + limit * sum_so_far / total
         self.faults: List[str] = []
         self.environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
         self.environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # with this, cuBLAS is deterministic

@@ -7,6 +7,8 @@ A kernel that can't be built, such as one that needs more shared memory than the
 import time
 from typing import Callable, Dict, Tuple
 
+import torch
+
 from ..shapes import MODES
 from . import correctness, kernels, times
 from .log import Log, describe
@@ -48,6 +50,8 @@ def compile_case(settings: Settings, case: correctness.Case) -> None:
         )
         results = correctness.run(case, inputs, settings.engine)
         sum(value.sum() for value in results.values()).backward()
+        with torch.no_grad():
+            correctness.run(case, inputs, settings.engine)
 
 
 def compile_problem(settings: Settings, item: times.Item, scheduled: bool) -> None:

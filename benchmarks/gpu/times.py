@@ -99,7 +99,7 @@ def make_problem(item: Item, device: str) -> Problem:
     return Problem(Spec(item.describe(), shape, item.cell, 1.0, PRECISIONS[item.precision].dtype, device))
 
 
-def find_bias(problem: Problem, engine: str, target: float) -> float:
+def find_bias(problem: Problem, mode: str, engine: str, target: float) -> float:
     """A bias of the gate at which about this fraction of the steps is updated, by the engine itself."""
     low, high = -SATURATED, SATURATED
     if target == 1:
@@ -107,7 +107,9 @@ def find_bias(problem: Problem, engine: str, target: float) -> float:
     best, distance = 0.0, 1.0
     for _ in range(12):
         bias = (low + high) / 2
-        fraction = Ours(problem, "inference", engine, bias).run().updates.mean().item()
+        with torch.inference_mode(mode == "inference"):  # the mode decides which kernel runs
+            _, updates = Ours(problem, mode, engine, bias).engine.forward(None)
+        fraction = updates.mean().item()
         if abs(fraction - target) < distance:
             best, distance = bias, abs(fraction - target)
         if distance <= 0.02 * target:
@@ -127,7 +129,7 @@ def make_ours(item: Item, problem: Problem, settings: Settings, scheduled: bool)
     """The engine's contestants, by name."""
     found = {}
     for fraction in FRACTIONS:
-        bias = find_bias(problem, settings.engine, fraction)
+        bias = find_bias(problem, item.mode, settings.engine, fraction)
         found[f"gate {fraction:.0%}"] = Ours(problem, item.mode, settings.engine, bias)
         if scheduled:
             schedule = draw_schedule(item, fraction, settings.device)

@@ -19,7 +19,7 @@ from ..machine import describe_machine, describe_versions, find_commit
 from .log import Log, describe
 from .settings import Settings, make_parser, read_settings
 
-SECONDS = {"compile": 60.0, "correctness": 20.0, "kernels": 30.0, "times": 30.0, "graphs": 20.0, "epoch": 120.0}
+SECONDS = {"compile": 60.0, "correctness": 40.0, "kernels": 45.0, "times": 60.0, "graphs": 20.0, "epoch": 120.0}
 BROKEN = 3  # exit status of a worker whose CUDA context no longer works
 
 
