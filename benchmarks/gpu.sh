@@ -15,6 +15,11 @@
 #   MNIST        the folder of the MNIST database; random images are used otherwise
 #   PYTHON       the interpreter (default python3)
 set -uo pipefail
+for name in OUT WHEELS MNIST; do
+    if [ -n "${!name:-}" ]; then
+        declare "$name=$(realpath -m -- "${!name}")" # the folder changes now
+    fi
+done
 cd "$(dirname "$0")/.."
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} CUBLAS_WORKSPACE_CONFIG=:4096:8 # cuBLAS is deterministic with this
 device=${DEVICE:-cuda}
