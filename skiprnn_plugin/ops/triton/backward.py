@@ -15,7 +15,6 @@ from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
-from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
 STEPS = 4  # that a program of the candidates' kernel works on
@@ -26,6 +25,8 @@ def backward(
     call: Call, records: Records, updates: Tensor, gradients: Results, need_dx: bool
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results."""
+    if call.operands.c is None:
+        gradients = gradients._replace(c=None)  # a registered op has an empty tensor instead
     batch = len(updates)
     at_once = max(1, min(batch, ROOM // _bytes_per_row(call, records)))
     sums = [
