@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
-from triton import next_power_of_2
+from triton import cdiv, next_power_of_2
 
 from ..types import LayerWeights, Operands, Results, flatten_weights
 from . import policy
@@ -17,7 +17,7 @@ from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
-STEPS = 4  # that a program of the candidates' kernel works on
+TILE = 512  # elements of a layer at some steps that a program of the candidates' kernel works on
 RESET_BEFORE = "gru_reset_before"
 
 
@@ -115,6 +115,8 @@ class _Rows:
         layers, width, cell = len(call.layers), call.width, call.options.cell
         candidates = operands.h.new_empty(batch, steps, call.num_states, width, dtype=torch.float32)
         factors = records.p.new_zeros(*records.p.shape, layers, NUM_FACTORS[cell], width)
+        padded = max(16, next_power_of_2(call.hidden))
+        steps_at_once = max(1, TILE // padded)
         below = operands.x
         for layer, weights in enumerate(call.layers):
             if layer > 0:
@@ -147,11 +149,11 @@ class _Rows:
                 "LAYER": layer,
                 "H": call.hidden,
                 "P": width,
-                "HP": max(16, next_power_of_2(call.hidden)),
-                "STEPS": STEPS,
+                "HP": padded,
+                "STEPS": steps_at_once,
                 "RESET": False,
             }
-            grid = (batch, -(-steps // STEPS))
+            grid = (batch * cdiv(steps, steps_at_once),)
             if not after:
                 reset = operands.h.new_zeros(batch, steps, width)
                 candidates_kernel[grid](**{**arguments, "reset": reset, "RESET": True})
@@ -186,7 +188,7 @@ class _Rows:
         if not (every or gated):
             return prepared
         size = states * width
-        prepare_kernel[(batch, count)](
+        prepare_kernel[(batch * count,)](
             records.states,
             records.p,
             records.acc,
