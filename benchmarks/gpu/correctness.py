@@ -252,6 +252,13 @@ def draw_weighting(results: Dict[str, Tensor], rows: Tensor) -> Dict[str, Tensor
     return found
 
 
+def select(name: str, value: Tensor, rows: Tensor) -> Tensor:
+    """The part of a result for some sequences; the whole of a gradient, to which the others contribute nothing."""
+    if name in ("output", "p", "acc", "updates"):
+        return value[rows]
+    return value[:, rows] if name in ("h", "c") else value
+
+
 def error_of(got: Tensor, expected: Tensor) -> float:
     """|got - expected| / |expected|, NaN if ``got`` has one."""
     return ((got.double() - expected).norm() / expected.norm().clamp(min=1e-6)).item()
@@ -302,21 +309,18 @@ def compare(
         if not torch.equal(value, second[name]):
             faults.append(f"{name}: two runs differ")
     for name, value in inference.items():
-        if not torch.allclose(value, first[name], rtol=0, atol=precision.output):
+        if not torch.allclose(
+            select(name, value, rows), select(name, first[name], rows), rtol=0, atol=precision.output
+        ):
             faults.append(f"{name}: inference and training differ")
     if not rows.any():
         faults.append("no row is left to compare")
-    got = first["updates"][rows]
-    wrong = (got != expected["updates"].detach()[rows]).sum().item()
+    got, wanted = (select("updates", found["updates"], rows) for found in (first, expected))
+    wrong = (got != wanted).sum().item()
     if wrong:
         faults.append(f"updates: {wrong} of {got.numel()} differ")
     for name, value in first.items():
-        wanted = expected[name].detach()
-        if name in ("output", "p", "acc", "updates"):
-            value, wanted = value[rows], wanted[rows]
-        elif name in ("h", "c"):
-            value, wanted = value[:, rows], wanted[:, rows]
-        errors[name] = error_of(value, wanted)
+        errors[name] = error_of(select(name, value, rows), select(name, expected[name].detach(), rows))
         if not errors[name] <= (precision.gradient if name.startswith("gradient") else precision.output):
             faults.append(f"{name}: off by {errors[name]:.1e}")
     return "; ".join(faults) + "; " if faults else None, errors
