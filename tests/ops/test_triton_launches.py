@@ -225,3 +225,27 @@ def chain(call, cell, counts, prepared, d_h, d_c):
         d_p if gated else None,
         d_acc if gated else None,
     )
+
+
+@pytest.mark.parametrize("most", [1, 64, 65, 97, 98, 1000])
+@pytest.mark.parametrize("needed", [1, 50, 1000])
+def test_graphs_are_replayed_until_the_end(most, needed, monkeypatch):
+    """On a stand-in for CUDA: at least as many iterations as are needed, and not many more."""
+    made = []
+
+    class Graph:
+        def replay(self):
+            made.extend(range(run_launches.REPLAYED))
+
+    class Stream:
+        def synchronize(self):
+            pass
+
+    class Tensor:
+        is_cuda = True
+
+    monkeypatch.setattr(run_launches, "_capture", lambda iterate: Graph())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    run_launches.repeat(lambda: made.append(0), most, Tensor(), lambda: len(made) >= needed)
+    assert min(most, needed) <= len(made) <= min(most, max(needed, 64)) + run_launches.REPLAYED

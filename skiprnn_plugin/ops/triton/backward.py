@@ -169,7 +169,7 @@ class _Rows:
             return None
         flat = weight.new_zeros(call.num_states, call.width)
         for layer, columns in zip(call.options.gate_layers, weight[0].split(call.hidden)):
-            flat[self._read_by_gate(layer), : call.hidden] = columns
+            flat[self._read_by_gate(layer), : call.hidden] += columns  # a layer may be read twice
         return flat
 
     def _read_by_gate(self, layer: int) -> int:
