@@ -3,8 +3,9 @@ triton's interpreter, a second or more for each call; the tests over the table o
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from skiprnn_plugin.ops import ENGINES
+from skiprnn_plugin.ops import ENGINES, engines
 from skiprnn_plugin.ops.triton import call
 
 from ..compare import assert_close, assert_equal
@@ -15,12 +16,14 @@ pytestmark = pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
 SPAN = {"lengths": [7, 0, 3, 5], "offsets": [0, 2, 2, 0]}
 # cell, features of x, layers, how steps are chosen, other options
 CASES = [
-    ("gru", 1, 1, "round", {}),
     ("gru", 3, 1, "bernoulli", {"last_only": True, **SPAN}),
-    ("gru", 2, 1, "round", {"threshold": 0.9, **SPAN}),
     ("gru_reset_before", 1, 1, "round", {"threshold": 0.9}),
-    ("gru_reset_before", 3, 1, "full", {"last_only": True}),
     ("lstm", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+]
+MORE_CASES = [
+    ("gru", 1, 1, "round", {}),
+    ("gru", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+    ("gru_reset_before", 3, 1, "full", {"last_only": True}),
     ("lstm", 3, 1, "bernoulli", {}),
     ("lstm", 1, 1, "schedule", {"last_only": True}),
     ("rnn", 1, 1, "round", {"threshold": 0.9}),
@@ -64,7 +67,10 @@ def join_gate(found):
     return {**rest, "gradient of the gate": torch.cat([found[name].flatten() for name in names])}
 
 
-@pytest.mark.parametrize("cell, inputs, layers, mode, options", CASES)
+@pytest.mark.parametrize(
+    "cell, inputs, layers, mode, options",
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.thorough) for case in MORE_CASES)],
+)
 def test_results_and_gradients(cell, inputs, layers, mode, options):
     options = {**make_problem(cell, inputs=inputs, layers=layers).options(mode), **options}
     got, expected, _ = run_both(cell, inputs=inputs, layers=layers, options=options)
@@ -73,6 +79,7 @@ def test_results_and_gradients(cell, inputs, layers, mode, options):
     assert mode == "full" or 0 < got["updates"].mean() < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_half_precision_is_as_exact_as_with_indexed(cell, dtype):
@@ -98,6 +105,7 @@ def test_a_state_that_is_carried_on_gives_the_same_bits():
         assert_equal(got, expected)
 
 
+@pytest.mark.thorough
 def test_records_in_several_parts_give_the_same_bits(monkeypatch):
     """When the records of all steps would take too much memory."""
     from skiprnn_plugin.ops.triton import backward, forward
@@ -116,6 +124,7 @@ def test_records_in_several_parts_give_the_same_bits(monkeypatch):
         assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
 
 
+@pytest.mark.thorough
 def test_inputs_that_are_strided():
     problem = make_problem("gru", inputs=2)
     expected = problem.run("triton")
@@ -130,6 +139,7 @@ def test_inputs_that_are_strided():
         assert_equal(got[:1], expected[0][:1])
 
 
+@pytest.mark.thorough
 def test_gradients_that_explode_are_not_nan():
     """Each step skipped multiplies them by up to 2."""
     problem = Problem("gru", 1, 160, 1, 5, 1, dtype=torch.float32, scale=3)
@@ -160,7 +170,7 @@ def test_auto_never_emulates(dtype):
 def test_float64_is_refused():
     with pytest.raises(
         ValueError,
-        match="^engine: 'triton' takes torch.float32 or torch.bfloat16 or torch.float16 on the CUDA, got torch.float64",
+        match="^engine: 'triton' takes torch.float32 or torch.bfloat16 or torch.float16 on CUDA, got torch.float64",
     ):
         make_problem("gru", torch.float64).run("triton")
 
@@ -171,3 +181,25 @@ def test_autocast():
         got, expected = problem.run("triton"), problem.run("indexed")
     assert got[0].dtype == expected[0].dtype == torch.bfloat16 and got[1].p.dtype == torch.float32
     assert_close(got[0], expected[0])
+
+
+@pytest.mark.parametrize(
+    "cell, dtype, features, chosen, reason",
+    [
+        ("gru", torch.float32, [], "triton", "native takes torch.float32 on the CPU, got torch.float32 on cuda:0"),
+        ("lstm", torch.bfloat16, [], "triton", "native takes"),
+        (
+            "gru",
+            torch.float64,
+            [],
+            "indexed",
+            "triton takes torch.float32 or torch.bfloat16 or torch.float16 on CUDA",
+        ),
+        ("lstm", torch.float32, ["zoneout"], "reference", ""),
+    ],
+)
+def test_auto_takes_it_on_a_gpu_where_it_can(cell, dtype, features, chosen, reason, caplog, monkeypatch):
+    monkeypatch.setattr(engines, "_announced", set())
+    with FakeTensorMode(), caplog.at_level("INFO", logger="skiprnn_plugin.ops.engines"):
+        assert engines.choose_engine("auto", features, torch.empty(1, 1, 1, dtype=dtype, device="cuda"), cell) == chosen
+    assert caplog.messages[0].startswith(f"engine auto: chose {chosen}") and reason in caplog.messages[0]
