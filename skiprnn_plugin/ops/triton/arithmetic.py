@@ -71,7 +71,9 @@ def product(w, h, PRECISION: tl.constexpr, EMULATED: tl.constexpr):
     columns of some units, sums what it has, and adds up with the few threads that have the units' other columns.
     """
     if PRECISION == "ieee":
-        columns = tl.reshape(h, (1, w.shape[1], w.shape[2]))
+        # The sum over an axis of size 1 changes nothing, but lets Triton choose a layout for h apart from that of w.
+        # Otherwise it may spread w over the threads as it does h, and 3 kB of w go to memory and back in every turn.
+        columns = tl.reshape(tl.cumsum(h, 1), (1, w.shape[1], w.shape[2]))
         return tl.sum(tl.sum(w * columns, 1), 1)[:, None]
     elif PRECISION == "tf32":
         return tl.dot(w, h, input_precision="tf32")
