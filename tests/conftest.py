@@ -1,3 +1,4 @@
+import os
 import shutil
 import subprocess
 import sys
@@ -6,6 +7,9 @@ import pytest
 import torch
 
 from .command_line import ROOT, run
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before the plugin is imported: the triton engine's kernels run on the CPU
 
 
 def pytest_addoption(parser):

@@ -58,7 +58,7 @@ class SkipRNNConfig(FairseqDataclass):
     layer_norm: bool = field(default=False, metadata={"help": "layer norm in each of the cell's gates"})
     init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
     engine: str = field(
-        default="auto", metadata={"help": "engine that runs the recurrence: auto, native, indexed or reference"}
+        default="auto", metadata={"help": "engine that runs the recurrence: auto, native, triton, indexed or reference"}
     )
 
 

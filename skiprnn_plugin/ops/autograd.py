@@ -34,8 +34,7 @@ def scan(
     kernels = ENGINES[engine].kernels
     weights = flatten_weights(weights)
     h, c, p, acc = state
-    # under autocast the table refuses engines that take only certain dtypes
-    autocast = ENGINES[engine].dtypes is None and is_autocast_enabled(x.device.type)
+    autocast = is_autocast_enabled(x.device.type)  # the table has refused engines that do not take its dtype
     if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
         dtype = torch.get_autocast_dtype(x.device.type)
         x, h, c, dropout_mask, *weights = (_lower(tensor, dtype) for tensor in (x, h, c, dropout_mask, *weights))

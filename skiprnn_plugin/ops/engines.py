@@ -14,6 +14,7 @@ from .indexed import engine as indexed
 from .native import engine as native
 from .native import library
 from .tracing import is_autocast_enabled, refuse_transforms
+from .triton import call
 from .triton import engine as triton
 
 logger = logging.getLogger(__name__)
@@ -69,19 +70,16 @@ class Engine(NamedTuple):
             reason = refuse_transforms()
             if reason is not None:
                 return reason
-        if self.dtypes is not None or self.devices is not None:
-            reason = None if emulated and x.device.type in self.emulated_devices else self._refuse_tensor(x)
-            if reason is not None:
-                return reason
-        return self.missing()
+        return self._refuse_tensor(x, emulated) or self.missing()
 
-    def _refuse_tensor(self, x: Tensor) -> Optional[str]:
+    def _refuse_tensor(self, x: Tensor, emulated: bool) -> Optional[str]:
         device = x.device.type
-        accepted = self.dtypes is None or x.dtype in self.dtypes
-        if not accepted or (self.devices is not None and device not in self.devices):
+        runs_there = self.devices is None or device in self.devices or (emulated and device in self.emulated_devices)
+        if not runs_there or (self.dtypes is not None and x.dtype not in self.dtypes):
             return f"takes {self._describe()}, got {x.dtype} on {x.device}"
         if self.dtypes is not None and is_autocast_enabled(device):
-            return f"takes {self._describe()}, got autocast, which wants a lower precision"
+            if torch.get_autocast_dtype(device) not in self.dtypes:
+                return f"takes {self._describe()}, got autocast, which wants a lower precision"
         return None
 
     def _describe(self) -> str:
@@ -104,7 +102,7 @@ ENGINES: Dict[str, Engine] = {
         cells=triton.CELLS,
         dtypes=triton.DTYPES,
         devices=("cuda",),
-        emulated_devices=("cpu",) if triton.EMULATED else (),
+        emulated_devices=("cpu",) if call.EMULATED else (),
         missing=triton.missing,
     ),
     "indexed": Engine(kernels=Kernels(indexed.forward, indexed.backward, indexed.fake_saved)),

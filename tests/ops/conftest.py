@@ -3,6 +3,20 @@ import torch
 
 from skiprnn_plugin.ops.native import library
 
+from .problems import is_interpreted
+
+
+def pytest_collection_modifyitems(items):
+    """Of every test over the table of engines, ``--all`` has time for the first case that interprets triton; the
+    marker ``interpreted`` has the rest."""
+    seen = set()
+    for item in items:
+        engine = getattr(item, "callspec", None) and item.callspec.params.get("engine")
+        if engine is not None and is_interpreted(engine):
+            test = item.path, item.originalname
+            item.add_marker(pytest.mark.interpreted if test in seen else pytest.mark.thorough)
+            seen.add(test)
+
 
 @pytest.fixture
 def level(request):

@@ -5,10 +5,9 @@ import pytest
 import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from skiprnn_plugin.ops.native import library
 
 # What an engine is tested in where it does not take every dtype
-DTYPE = {"native": torch.float32}
+DTYPE = {"native": torch.float32, "triton": torch.float32}
 MODES = ["round", "bernoulli", "schedule", "full", "masks"]
 MASKS = {"zoneout", "recurrent_dropout"}  # what an engine must know for the last mode
 
@@ -18,13 +17,21 @@ def dtype_of(engine):
     return DTYPE.get(engine, torch.float64)
 
 
+def is_interpreted(engine):
+    """Whether the engine runs slowly here, as triton does on the CPU."""
+    return engine in ENGINES and torch.get_default_device().type in ENGINES[engine].emulated_devices
+
+
 def engine_param(engine, *values, thorough=False):
     """The engine, and other values of a parametrised test; skipped where it cannot run at all."""
-    reason = None
-    if engine == "native":
-        elsewhere = torch.get_default_device().type != "cpu"
-        reason = "native is for the CPU" if elsewhere else library.missing()
-    marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine} {reason}")]
+    device = torch.get_default_device().type
+    if engine == "native" and device != "cpu":
+        reason = "native is for the CPU"
+    elif engine == "triton" and device == "cpu" and not is_interpreted(engine):
+        reason = "triton is for CUDA, and for the CPU with TRITON_INTERPRET=1"
+    else:
+        reason = ENGINES[engine].missing()
+    marks = [] if reason is None else [pytest.mark.skip(reason=f"{engine}: {reason}")]
     if thorough:
         marks.append(pytest.mark.thorough)
     return pytest.param(engine, *values, marks=marks)

@@ -1,6 +1,7 @@
 """A call of the engine: its tensors in the form that the kernels read, and the records that the forward pass makes."""
 
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Type
+import os
+from typing import List, NamedTuple, Optional, Sequence, Type
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch.nn.functional import linear, pad
 from ..cells import CELLS, Cell
 from ..types import LayerWeights, Operands, Options, group_weights
 
+EMULATED = os.environ.get("TRITON_INTERPRET") == "1"  # triton itself reads this when a kernel is defined
 NARROW = 2  # features of x up to which the kernel for whole sequences multiplies them itself
 KERNEL_CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}  # as in :mod:`.arithmetic`
 
@@ -127,3 +129,47 @@ def project(call: Call, layer: int, x: Tensor) -> Tensor:
     weights = call.layers[layer]
     bias = call.cell.bias(weights)
     return linear(x, pad_gates(call, weights.weight_ih), pad_gates(call, bias))
+
+
+class Prepared(NamedTuple):
+    """What the backward's chain over updates reads of every run: an update and the steps skipped after it; run 0 is the
+    steps before the first update. All float32, and 0 beyond a sequence's number of updates. :mod:`.prepare` has the
+    equations.
+
+    Attributes:
+        through_p: E, by which the gradient of the state reaches p, [K + 1, B, S, P]; None without a gate.
+        through_acc: F, by which it reaches acc, like ``through_p``.
+        scalars: a, alpha, kappa and lambda, [K + 1, B, 4]; None without a gate.
+        outputs: sum of the gradients of the run's outputs (O), [K + 1, B, P]; None if only the last output counts.
+        factors: coefficients of the cell's backward (C of them, see :mod:`.candidates`), [K + 1, B, L, C, P].
+    """
+
+    through_p: Optional[Tensor]
+    through_acc: Optional[Tensor]
+    scalars: Optional[Tensor]
+    outputs: Optional[Tensor]
+    factors: Tensor
+
+
+class Chained(NamedTuple):
+    """What the backward's chain computes. The gradients at updates are 0 for run 0 and beyond a sequence's number of
+    updates.
+
+    Attributes:
+        candidates: gradients of the candidate states, float32 [K + 1, B, S, P]; in the place of c they include what
+            comes from h.
+        logits: gradients of the gate's w . q + b, float32 [K + 1, B]; None without a gate.
+        resets: gradients of r h, for GRUs that reset before the product, float32 [K + 1, B, L, P]; None for others.
+        h: gradient of the initial h, float32 [L, B, H].
+        c: like ``h``; None for cells without c.
+        p: gradient of the initial p, [B]; None without a gate.
+        acc: gradient of the initial acc, [B]; None without a gate.
+    """
+
+    candidates: Tensor
+    logits: Optional[Tensor]
+    resets: Optional[Tensor]
+    h: Tensor
+    c: Optional[Tensor]
+    p: Optional[Tensor]
+    acc: Optional[Tensor]

@@ -2,17 +2,16 @@
 only when one of them runs."""
 
 import importlib.util
-import os
 from typing import Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from ..types import Operands, Options, Results
+from .call import Records, describe
 
 CELLS = ("lstm", "gru", "gru_reset_before", "rnn")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-EMULATED = os.environ.get("TRITON_INTERPRET") == "1"  # triton itself reads this when a kernel is defined
 
 
 def missing() -> Optional[str]:
@@ -26,7 +25,6 @@ def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
 ) -> Tuple[Results, List[Tensor]]:
     """The results; and, if it is to ``keep`` what the backward needs, the fields of :class:`.call.Records`."""
-    from .call import describe
     from .forward import forward as run
 
     with torch.cuda.device(operands.x.device) if operands.x.is_cuda else torch.no_grad():
@@ -45,7 +43,6 @@ def backward(
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results."""
     from .backward import backward as run
-    from .call import Records, describe
 
     call = describe(operands, weights, options)
     device = operands.x.device
@@ -56,8 +53,6 @@ def backward(
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
     """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that the data decides."""
-    from .call import Records, describe
-
     capacity, batch = new_size(), operands.x.shape[0]
     call = describe(operands, (), options)
     h, p = operands.h, operands.p

@@ -10,6 +10,7 @@ from ..types import Results
 from . import policy
 from .call import NARROW, Call, Records, project
 from .run_chip import run_chip
+from .run_launches import run_launches
 
 ROOM = 1 << 30  # bytes of states to make room for at once
 
@@ -19,6 +20,7 @@ def forward(call: Call, keep: bool) -> Tuple[Results, Optional[Records]]:
     x, last_only = call.operands.x, call.options.last_only
     batch, steps, _ = x.shape
     plan = policy.choose(call)
+    run = run_chip if plan.on_chip else run_launches
     records_states = keep or not last_only
     projected = None if plan.on_chip and x.shape[-1] <= NARROW else project(call, 0, x)
     updates = call.operands.p.new_zeros(batch, steps)
@@ -29,7 +31,7 @@ def forward(call: Call, keep: bool) -> Tuple[Results, Optional[Records]]:
     after, parts, done = call.operands, [], False
     while not done:
         records = Records.empty(call, capacity) if records_states else None
-        after, begin, counts = run_chip(
+        after, begin, counts = run(
             plan, call._replace(operands=after), projected, records, capacity if records_states else steps, updates
         )
         after = after._replace(begin=begin)
@@ -77,7 +79,7 @@ def _shrink(records: Records) -> Records:
 def _outputs(call: Call, records: Records, updates: Tensor) -> Tensor:
     """The top layer's h after every step, [B, T, H]; 0 at padding."""
     x, begin, end = call.operands.x, call.operands.begin, call.operands.end
-    held = updates.cumsum(1).long()
+    held = updates.to(torch.int64).cumsum(1)  # of integers, which is deterministic on CUDA
     rows = torch.arange(len(held), device=held.device).unsqueeze(1)
     top = records.states[..., len(call.layers) - 1, : call.hidden]
     return top[held, rows].masked_fill_(~real_steps(x, begin, end).unsqueeze(-1), 0)

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-from .call import Call
-from .engine import EMULATED
+from .call import EMULATED, Call
 
 
 class Plan(NamedTuple):

@@ -7,8 +7,8 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from ..types import Operands
-from .call import KERNEL_CELLS, NARROW, Call, Records
-from .engine import EMULATED
+from .call import EMULATED, KERNEL_CELLS, NARROW, Call, Chained, Prepared, Records
+from .chain_chip import chain_kernel
 from .forward_chip import forward_kernel
 from .policy import Plan
 
@@ -78,3 +78,51 @@ def run_chip(
     )
     after = operands._replace(h=h_after, c=c_after, p=p_after, acc=acc_after)
     return after, t_after, counts
+
+
+def run_chain_chip(
+    plan: Plan, call: Call, records: Records, prepared: Prepared, d_h: Tensor, d_c: Optional[Tensor]
+) -> Chained:
+    """The backward's chain over the updates, from the gradients of the final h and c, [1, B, H], which include that of
+    the last output."""
+    operands, (weights,), states = call.operands, call.layers, records.states
+    h, p, cell = operands.h, operands.p, call.options.cell
+    wide = torch.zeros_like(states, dtype=torch.float32)
+    before = torch.empty_like(h, dtype=torch.float32)
+    chained = Chained(
+        candidates=wide,
+        logits=torch.zeros_like(records.p) if call.is_gated else None,
+        resets=torch.zeros_like(wide) if cell == "gru_reset_before" else None,
+        h=before,
+        c=None if d_c is None else torch.empty_like(before),
+        p=torch.empty_like(p) if call.is_gated else None,
+        acc=torch.empty_like(p) if call.is_gated else None,
+    )
+    batch, hidden = len(p), call.hidden
+    chain_kernel[(-(-batch // plan.rows),)](
+        weights.weight_hh,
+        operands.gate_weight,
+        records.counts,
+        prepared.through_p,
+        prepared.through_acc,
+        prepared.scalars,
+        prepared.outputs,
+        prepared.factors,
+        d_h,
+        d_c,
+        *chained,
+        batch,
+        CELL=KERNEL_CELLS[cell],
+        C=prepared.factors.shape[-2],
+        H=hidden,
+        P=call.width,
+        HP=max(16, next_power_of_2(hidden)),
+        R=plan.rows,
+        PRECISION=plan.precision,
+        GATED=call.is_gated,
+        EVERY=prepared.outputs is not None,
+        EMULATED=EMULATED,
+        num_warps=plan.warps,
+        num_stages=1,
+    )
+    return chained

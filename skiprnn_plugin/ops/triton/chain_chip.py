@@ -1,0 +1,152 @@
+"""The backward's chain over the updates of one layer, for weights that fit a multiprocessor: one launch works through
+whole sequences, R of them in a program. :mod:`.prepare` has the equations of the gate, :mod:`.candidates` those of the
+cell."""
+
+import triton
+import triton.language as tl
+
+from .arithmetic import GRU, LSTM, RNN, product
+
+
+@triton.jit
+def _transposed(w_hh, GATE: tl.constexpr, H: tl.constexpr, HP: tl.constexpr):
+    """The recurrent weights of a gate, transposed, [HP, HP]."""
+    units = tl.arange(0, HP)
+    columns = tl.arange(0, HP)
+    mask = (units < H)[:, None] & (columns < H)[None, :]
+    return tl.load(w_hh + GATE * H * H + columns[None, :] * H + units[:, None], mask=mask, other=0.0)
+
+
+@triton.jit
+def _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P: tl.constexpr, HAS_C: tl.constexpr):
+    """The sums s and e of a run, [R], from the gradients of the state and of e after it."""
+    s_tile = dh * tl.load(through_p + at, mask=mask, other=0.0)
+    e_tile = dh * tl.load(through_acc + at, mask=mask, other=0.0)
+    if HAS_C:
+        s_tile += dc * tl.load(through_p + at + P, mask=mask, other=0.0)
+        e_tile += dc * tl.load(through_acc + at + P, mask=mask, other=0.0)
+    a = tl.load(scalars + place * 4, mask=active, other=0.0)
+    alpha = tl.load(scalars + place * 4 + 1, mask=active, other=0.0)
+    kappa = tl.load(scalars + place * 4 + 2, mask=active, other=0.0)
+    la = tl.load(scalars + place * 4 + 3, mask=active, other=0.0)
+    return a + tl.sum(s_tile, 0) + alpha * e, kappa + tl.sum(e_tile, 0) + la * e
+
+
+@triton.jit(do_not_specialize=["B"])
+def chain_kernel(
+    w_hh,
+    gate_weight,
+    counts,
+    through_p,
+    through_acc,
+    scalars,
+    outputs,
+    factors,
+    d_h,
+    d_c,
+    d_candidates,
+    d_logits,
+    d_resets,
+    d_h_before,
+    d_c_before,
+    d_p_before,
+    d_acc_before,
+    B,
+    CELL: tl.constexpr,
+    C: tl.constexpr,
+    H: tl.constexpr,
+    P: tl.constexpr,
+    HP: tl.constexpr,
+    R: tl.constexpr,
+    PRECISION: tl.constexpr,
+    GATED: tl.constexpr,
+    EVERY: tl.constexpr,
+    EMULATED: tl.constexpr,
+):
+    S: tl.constexpr = 2 if CELL == LSTM else 1
+    units = tl.arange(0, HP)
+    rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    row_exists = rows < B
+    w_0 = _transposed(w_hh, 0, H, HP)
+    if CELL != RNN:
+        w_1 = _transposed(w_hh, 1, H, HP)
+        w_2 = _transposed(w_hh, 2, H, HP)
+    if CELL == LSTM:
+        w_3 = _transposed(w_hh, 3, H, HP)
+    if GATED:
+        weight = tl.load(gate_weight + units, mask=units < H, other=0.0)
+    count = tl.load(counts + rows, mask=row_exists, other=0)
+    tile = (units < H)[:, None] & row_exists[None, :]
+    at_state = rows[None, :] * H + units[:, None]
+    dh = tl.load(d_h + at_state, mask=tile, other=0.0).to(tl.float32)
+    dc = dh
+    if CELL == LSTM:
+        dc = tl.load(d_c + at_state, mask=tile, other=0.0).to(tl.float32)
+    e = tl.zeros([R], tl.float32)
+    k = tl.max(count, 0)
+    while k > 0:
+        active = row_exists & (k <= count)
+        place = k.to(tl.int64) * B + rows
+        mask = active[None, :] & (units < P)[:, None]
+        at = place[None, :] * (S * P) + units[:, None]
+        if GATED:
+            s, new_e = _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P, CELL == LSTM)
+            e = tl.where(active, new_e, e)
+            tl.store(d_logits + place, s, mask=active)
+        new_h = dh
+        new_c = dc
+        if EVERY:
+            new_h += tl.load(outputs + place[None, :] * P + units[:, None], mask=mask, other=0.0)
+        if GATED:
+            if CELL == LSTM:
+                new_c += s[None, :] * weight[:, None]
+            else:
+                new_h += s[None, :] * weight[:, None]
+        at_factor = place[None, :] * (C * P) + units[:, None]
+        f_0 = tl.load(factors + at_factor, mask=mask, other=0.0)
+        if CELL == LSTM:
+            f_1 = tl.load(factors + at_factor + P, mask=mask, other=0.0)
+            f_2 = tl.load(factors + at_factor + 2 * P, mask=mask, other=0.0)
+            f_3 = tl.load(factors + at_factor + 3 * P, mask=mask, other=0.0)
+            f_4 = tl.load(factors + at_factor + 4 * P, mask=mask, other=0.0)
+            f_5 = tl.load(factors + at_factor + 5 * P, mask=mask, other=0.0)
+            new_c += new_h * f_0
+            tl.store(d_candidates + at + P, new_c, mask=mask)
+            old_h = product(w_0, new_c * f_1, PRECISION, EMULATED)
+            old_h += product(w_1, new_c * f_2, PRECISION, EMULATED)
+            old_h += product(w_2, new_c * f_3, PRECISION, EMULATED)
+            old_h += product(w_3, new_h * f_4, PRECISION, EMULATED)
+            dc = tl.where(active[None, :], new_c * f_5, dc)
+        elif CELL == RNN:
+            old_h = product(w_0, new_h * f_0, PRECISION, EMULATED)
+        else:
+            f_1 = tl.load(factors + at_factor + P, mask=mask, other=0.0)
+            f_2 = tl.load(factors + at_factor + 2 * P, mask=mask, other=0.0)
+            f_3 = tl.load(factors + at_factor + 3 * P, mask=mask, other=0.0)
+            f_4 = tl.load(factors + at_factor + 4 * P, mask=mask, other=0.0)
+            if CELL == GRU:
+                old_h = new_h * f_4
+                old_h += product(w_0, new_h * f_0, PRECISION, EMULATED)
+                old_h += product(w_1, new_h * f_1, PRECISION, EMULATED)
+                old_h += product(w_2, new_h * f_2, PRECISION, EMULATED)
+            else:
+                reset = product(w_2, new_h * f_0, PRECISION, EMULATED)
+                tl.store(d_resets + place[None, :] * P + units[:, None], reset, mask=mask)
+                old_h = new_h * f_3 + reset * f_4
+                old_h += product(w_0, reset * f_1, PRECISION, EMULATED)
+                old_h += product(w_1, new_h * f_2, PRECISION, EMULATED)
+        tl.store(d_candidates + at, new_h, mask=mask)
+        dh = tl.where(active[None, :], old_h, dh)
+        k -= 1
+    # run 0, before the first update
+    mask = row_exists[None, :] & (units < P)[:, None]
+    if GATED:
+        at = rows[None, :] * (S * P) + units[:, None]
+        s, e = _gate(through_p, through_acc, scalars, dh, dc, e, rows, at, row_exists, mask, P, CELL == LSTM)
+        tl.store(d_p_before + rows, s, mask=row_exists)
+        tl.store(d_acc_before + rows, e, mask=row_exists)
+    if EVERY:
+        dh += tl.load(outputs + rows[None, :] * P + units[:, None], mask=mask, other=0.0)
+    tl.store(d_h_before + at_state, dh, mask=tile)
+    if CELL == LSTM:
+        tl.store(d_c_before + at_state, dc, mask=tile)

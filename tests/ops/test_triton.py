@@ -1,0 +1,163 @@
+"""What only the triton engine does, and a few cases of each kind for the quick tests. On the CPU its kernels run under
+triton's interpreter, a second or more for each call; the tests over the table of engines run it too, with ``--all``."""
+
+import pytest
+import torch
+
+from skiprnn_plugin.ops import ENGINES
+from skiprnn_plugin.ops.triton import call
+
+from ..compare import assert_close, assert_equal
+from .problems import Problem
+
+missing = ENGINES["triton"].refuse(torch.empty(1), "gru", emulated=True)
+pytestmark = pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
+SPAN = {"lengths": [7, 0, 3, 5], "offsets": [0, 2, 2, 0]}
+# cell, features of x, layers, how steps are chosen, other options
+CASES = [
+    ("gru", 1, 1, "round", {}),
+    ("gru", 3, 1, "bernoulli", {"last_only": True, **SPAN}),
+    ("gru", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+    ("gru_reset_before", 1, 1, "round", {"threshold": 0.9}),
+    ("gru_reset_before", 3, 1, "full", {"last_only": True}),
+    ("lstm", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+    ("lstm", 3, 1, "bernoulli", {}),
+    ("lstm", 1, 1, "schedule", {"last_only": True}),
+    ("rnn", 1, 1, "round", {"threshold": 0.9}),
+]
+
+
+def make_problem(cell, dtype=torch.float32, *, inputs=1, layers=1, steps=7, **options):
+    return Problem(cell, 4, steps, inputs, 5, layers, dtype=dtype, resumed=True, **options)
+
+
+def run_both(cell, dtype=torch.float32, options=None, **problem):
+    """Results, as a dictionary with the gradients, of ``triton``; of ``indexed`` with the same numbers in float64; and
+    of ``indexed`` in the same dtype."""
+    found = []
+    for engine, kind in (("triton", dtype), ("indexed", torch.float64), ("indexed", dtype)):
+        ours, theirs = make_problem(cell, dtype, **problem), make_problem(cell, kind, **problem)
+        with torch.no_grad():
+            for name, value in theirs.tensors.items():
+                value.copy_(ours.tensors[name])
+        output, state, updates = result = theirs.run(engine, **(options or {}))
+        values = {"output": output, **state._asdict(), "updates": updates}
+        values.update({f"gradient of {name}": value for name, value in theirs.gradients(result).items()})
+        found.append({name: value.detach() for name, value in values.items() if value is not None})
+    return found
+
+
+def join_gate(found):
+    """With the gradients of the gate's weight and bias in one tensor: in the bias's, large terms cancel."""
+    names = [f"gradient of update_{part}" for part in ("weight", "bias")]
+    rest = {name: value for name, value in found.items() if name not in names}
+    return {**rest, "gradient of the gate": torch.cat([found[name].flatten() for name in names])}
+
+
+@pytest.mark.parametrize("cell, inputs, layers, mode, options", CASES)
+def test_results_and_gradients(cell, inputs, layers, mode, options):
+    options = {**make_problem(cell, inputs=inputs, layers=layers).options(mode), **options}
+    got, expected, _ = run_both(cell, inputs=inputs, layers=layers, options=options)
+    for name, value in got.items():
+        assert_close(value, expected[name].float(), name, 0 if name == "updates" else None)
+    assert mode == "full" or 0 < got["updates"].mean() < 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_half_precision_is_as_exact_as_with_indexed(cell, dtype):
+    got, exact, indexed = (join_gate(found) for found in run_both(cell, dtype, {"threshold": 0.9}))
+    assert_equal(got["updates"], indexed["updates"])
+    for name, value in got.items():
+        error, allowed = ((v.double() - exact[name]).abs().max().item() for v in (value, indexed[name]))
+        assert value.dtype == indexed[name].dtype
+        allowed = 2 * allowed + 4 * torch.finfo(dtype).eps * exact[name].abs().max().item()
+        assert error <= allowed, f"{name}: off by {error:.2e}, allowed {allowed:.2e}"
+
+
+def test_a_state_that_is_carried_on_gives_the_same_bits():
+    problem = make_problem("lstm", steps=8)
+    whole, state, updates = problem.run("triton")
+    x, weights = problem.tensors["x"], problem.arguments()
+    first = problem.run("triton", x=x[:, :3])
+    second = problem.run("triton", x=x[:, 3:], state=first[1])
+    assert weights["cell"] == "lstm"
+    assert_equal(torch.cat([first[0], second[0]], 1), whole)
+    assert_equal(torch.cat([first[2], second[2]], 1), updates)
+    for got, expected in zip(second[1], state):
+        assert_equal(got, expected)
+
+
+def test_records_in_several_parts_give_the_same_bits(monkeypatch):
+    """When the records of all steps would take too much memory."""
+    from skiprnn_plugin.ops.triton import backward, forward
+
+    problem = make_problem("gru")
+    options = {"threshold": 0.9, **SPAN}
+    expected = problem.run("triton", **options)
+    gradients = problem.gradients(expected)
+    monkeypatch.setattr(forward, "ROOM", 2 * 4 * 16 * 4)  # bytes: two updates of four sequences
+    got = problem.run("triton", **options)
+    for value, reference in zip((got[0], *got[1], got[2]), (expected[0], *expected[1], expected[2])):
+        assert value is None or torch.equal(value, reference)
+    assert_equal(problem.gradients(got), gradients)
+    monkeypatch.setattr(backward, "ROOM", 1)  # a sequence at a time
+    for name, value in problem.gradients(problem.run("triton", **options)).items():
+        assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
+
+
+def test_inputs_that_are_strided():
+    problem = make_problem("gru", inputs=2)
+    expected = problem.run("triton")
+    x = problem.tensors["x"].detach()
+    for strided in (
+        x.transpose(1, 2).contiguous().transpose(1, 2),
+        x.repeat(1, 1, 2)[..., 2:],
+        x[:1].expand(4, -1, -1),
+    ):
+        with torch.no_grad():
+            got = problem.run("triton", x=strided)[0]
+        assert_equal(got[:1], expected[0][:1])
+
+
+def test_gradients_that_explode_are_not_nan():
+    """Each step skipped multiplies them by up to 2."""
+    problem = Problem("gru", 1, 160, 1, 5, 1, dtype=torch.float32, scale=3)
+    with torch.no_grad():
+        problem.tensors["update_bias"].fill_(-6)
+        problem.tensors["x"].mul_(3)
+    result = problem.run("triton")
+    assert result[2].sum() < 20
+    gradients = problem.gradients(result)
+    assert all(not value.isnan().any() for value in gradients.values())
+
+
+def test_no_triton_is_said_so(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        ValueError, match="^engine: 'triton' needs triton, which is not installed; expected auto or one of"
+    ):
+        make_problem("gru").run("triton")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_auto_never_emulates(dtype):
+    assert call.EMULATED
+    problem = make_problem("gru", dtype)
+    assert_equal(problem.run("auto"), problem.run("indexed"))
+
+
+def test_float64_is_refused():
+    with pytest.raises(
+        ValueError,
+        match="^engine: 'triton' takes torch.float32 or torch.bfloat16 or torch.float16 on the CUDA, got torch.float64",
+    ):
+        make_problem("gru", torch.float64).run("triton")
+
+
+def test_autocast():
+    problem = make_problem("gru")
+    with torch.autocast("cpu", torch.bfloat16):
+        got, expected = problem.run("triton"), problem.run("indexed")
+    assert got[0].dtype == expected[0].dtype == torch.bfloat16 and got[1].p.dtype == torch.float32
+    assert_close(got[0], expected[0])
