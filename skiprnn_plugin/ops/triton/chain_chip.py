@@ -14,15 +14,24 @@ def _load(pointer, mask):
 
 
 @triton.jit
+def _late(loaded):
+    """The value itself. Triton moves a value to the threads that need it right after its last operation in the threads
+    that loaded it, and there the warps wait for it and for each other. This operation comes when all loads are under
+    way; after the load itself, they would come one by one. (Triton moves it up to the load all the same where the value
+    is the first that is needed, so that one is loaded last.)"""
+    return loaded + 0.0
+
+
+@triton.jit
 def _add_pairs(s_0, e_0, s_1, e_1):
     return s_0 + s_1, e_0 + e_1
 
 
 @triton.jit
-def _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P: tl.constexpr, HAS_C: tl.constexpr):
-    """The sums s and e of a run, [R], from the gradients of the state and of e after it."""
-    e_h = _load(through_p + at, mask)
+def _load_gate(through_p, through_acc, scalars, place, at, active, mask, P: tl.constexpr, HAS_C: tl.constexpr):
+    """E and F of a run, each for h and for c (the same again without c), [HP, R]; and its scalars, [R]."""
     f_h = _load(through_acc + at, mask)
+    f_c = f_h
     if HAS_C:
         e_c = _load(through_p + at + P, mask)
         f_c = _load(through_acc + at + P, mask)
@@ -30,11 +39,22 @@ def _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P
     alpha = _load(scalars + place * 4 + 1, active)
     kappa = _load(scalars + place * 4 + 2, active)
     la = _load(scalars + place * 4 + 3, active)
-    s_tile = dh * e_h
-    e_tile = dh * f_h
+    e_h = _load(through_p + at, mask)
+    if not HAS_C:
+        e_c = e_h
+    return e_h, f_h, e_c, f_c, a, alpha, kappa, la
+
+
+@triton.jit
+def _gate(run, dh, dc, e, HAS_C: tl.constexpr):
+    """The sums s and e of a run, [R], from what :func:`_load_gate` returns and the gradients of the state and of e
+    after it."""
+    e_h, f_h, e_c, f_c, a, alpha, kappa, la = run
+    s_tile = dh * _late(e_h)
+    e_tile = dh * _late(f_h)
     if HAS_C:
-        s_tile += dc * e_c
-        e_tile += dc * f_c
+        s_tile += dc * _late(e_c)
+        e_tile += dc * _late(f_c)
     s_sum, e_sum = tl.reduce((s_tile, e_tile), 0, _add_pairs)
     return a + s_sum + alpha * e, kappa + e_sum + la * e
 
@@ -96,9 +116,9 @@ def chain_kernel(
         place = k.to(tl.int64) * B + rows
         mask = active[None, :] & (units < P)[:, None]
         at = place[None, :] * (S * P) + units[:, None]
-        # All loads come first: the sum over the units, at which the warps wait for each other, would hold up later ones
         at_factor = place[None, :] * (C * P) + units[:, None]
-        f_0 = _load(factors + at_factor, mask)
+        if EVERY:
+            output = _load(outputs + place[None, :] * P + units[:, None], mask)
         if CELL != RNN:
             f_1 = _load(factors + at_factor + P, mask)
             f_2 = _load(factors + at_factor + 2 * P, mask)
@@ -106,42 +126,43 @@ def chain_kernel(
             f_4 = _load(factors + at_factor + 4 * P, mask)
         if CELL == LSTM:
             f_5 = _load(factors + at_factor + 5 * P, mask)
-        if EVERY:
-            output = _load(outputs + place[None, :] * P + units[:, None], mask)
+        f_0 = _load(factors + at_factor, mask)
         if GATED:
-            s, new_e = _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P, CELL == LSTM)
+            run = _load_gate(through_p, through_acc, scalars, place, at, active, mask, P, CELL == LSTM)
+        if GATED:
+            s, new_e = _gate(run, dh, dc, e, CELL == LSTM)
             e = tl.where(active, new_e, e)
             tl.store(d_logits + place, s, mask=active)
         new_h = dh
         new_c = dc
         if EVERY:
-            new_h += output
+            new_h += _late(output)
         if GATED:
             if CELL == LSTM:
                 new_c += s[None, :] * weight[:, None]
             else:
                 new_h += s[None, :] * weight[:, None]
         if CELL == LSTM:
-            new_c += new_h * f_0
+            new_c += new_h * _late(f_0)
             tl.store(d_candidates + at + P, new_c, mask=mask)
-            old_h = product(w_0, new_c * f_1, PRECISION, EMULATED)
-            old_h += product(w_1, new_c * f_2, PRECISION, EMULATED)
-            old_h += product(w_2, new_c * f_3, PRECISION, EMULATED)
-            old_h += product(w_3, new_h * f_4, PRECISION, EMULATED)
-            dc = tl.where(active[None, :], new_c * f_5, dc)
+            old_h = product(w_0, new_c * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_1, new_c * _late(f_2), PRECISION, EMULATED)
+            old_h += product(w_2, new_c * _late(f_3), PRECISION, EMULATED)
+            old_h += product(w_3, new_h * _late(f_4), PRECISION, EMULATED)
+            dc = tl.where(active[None, :], new_c * _late(f_5), dc)
         elif CELL == RNN:
-            old_h = product(w_0, new_h * f_0, PRECISION, EMULATED)
+            old_h = product(w_0, new_h * _late(f_0), PRECISION, EMULATED)
         elif CELL == GRU:
-            old_h = new_h * f_4
-            old_h += product(w_0, new_h * f_0, PRECISION, EMULATED)
-            old_h += product(w_1, new_h * f_1, PRECISION, EMULATED)
-            old_h += product(w_2, new_h * f_2, PRECISION, EMULATED)
+            old_h = new_h * _late(f_4)
+            old_h += product(w_0, new_h * _late(f_0), PRECISION, EMULATED)
+            old_h += product(w_1, new_h * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_2, new_h * _late(f_2), PRECISION, EMULATED)
         else:
-            reset = product(w_2, new_h * f_0, PRECISION, EMULATED)
+            reset = product(w_2, new_h * _late(f_0), PRECISION, EMULATED)
             tl.store(d_resets + place[None, :] * P + units[:, None], reset, mask=mask)
-            old_h = new_h * f_3 + reset * f_4
-            old_h += product(w_0, reset * f_1, PRECISION, EMULATED)
-            old_h += product(w_1, new_h * f_2, PRECISION, EMULATED)
+            old_h = new_h * _late(f_3) + reset * _late(f_4)
+            old_h += product(w_0, reset * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_1, new_h * _late(f_2), PRECISION, EMULATED)
         tl.store(d_candidates + at, new_h, mask=mask)
         dh = tl.where(active[None, :], old_h, dh)
         k -= 1
@@ -149,7 +170,8 @@ def chain_kernel(
     mask = row_exists[None, :] & (units < P)[:, None]
     if GATED:
         at = rows[None, :] * (S * P) + units[:, None]
-        s, e = _gate(through_p, through_acc, scalars, dh, dc, e, rows, at, row_exists, mask, P, CELL == LSTM)
+        run = _load_gate(through_p, through_acc, scalars, rows, at, row_exists, mask, P, CELL == LSTM)
+        s, e = _gate(run, dh, dc, e, CELL == LSTM)
         tl.store(d_p_before + rows, s, mask=row_exists)
         tl.store(d_acc_before + rows, e, mask=row_exists)
     if EVERY:
