@@ -24,11 +24,20 @@ CASES = [
     ("lstm", 3, 1, "bernoulli", {}),
     ("lstm", 1, 1, "schedule", {"last_only": True}),
     ("rnn", 1, 1, "round", {"threshold": 0.9}),
+    ("gru", 2, 2, "round", {"threshold": 0.9}),
+    ("lstm", 2, 2, "bernoulli", {"last_only": True, **SPAN}),
+    ("gru_reset_before", 2, 2, "round", {"threshold": 0.9}),
 ]
 
 
 def make_problem(cell, dtype=torch.float32, *, inputs=1, layers=1, steps=7, **options):
-    return Problem(cell, 4, steps, inputs, 5, layers, dtype=dtype, resumed=True, **options)
+    """A problem whose gate reads every layer, with a dropout mask among its tensors if it has several."""
+    gate_layers = tuple(range(layers))
+    problem = Problem(cell, 4, steps, inputs, 5, layers, dtype=dtype, resumed=True, gate_layers=gate_layers, **options)
+    if layers > 1:
+        mask = torch.tensor([0.0, 2.0, 1.0, 0.5, 3.0], dtype=dtype).repeat(layers - 1, 4, 1)
+        problem.tensors["dropout_mask"] = mask.requires_grad_()
+    return problem
 
 
 def run_both(cell, dtype=torch.float32, options=None, **problem):
@@ -40,7 +49,8 @@ def run_both(cell, dtype=torch.float32, options=None, **problem):
         with torch.no_grad():
             for name, value in theirs.tensors.items():
                 value.copy_(ours.tensors[name])
-        output, state, updates = result = theirs.run(engine, **(options or {}))
+        mask = theirs.tensors.get("dropout_mask")
+        output, state, updates = result = theirs.run(engine, dropout_mask=mask, **(options or {}))
         values = {"output": output, **state._asdict(), "updates": updates}
         values.update({f"gradient of {name}": value for name, value in theirs.gradients(result).items()})
         found.append({name: value.detach() for name, value in values.items() if value is not None})
