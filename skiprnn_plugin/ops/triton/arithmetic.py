@@ -12,7 +12,7 @@ GRU = tl.constexpr(1)
 GRU_RESET_BEFORE = tl.constexpr(2)
 RNN = tl.constexpr(3)
 SEARCHED = tl.constexpr(8)  # steps that one iteration searches for an update; a sequence that finds none waits
-COLUMNS = tl.constexpr(16)  # of the weights that products in ieee take together
+COLUMNS = tl.constexpr(8)  # of the weights that products in ieee take together
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
@@ -72,7 +72,7 @@ def product(w, h, PRECISION: tl.constexpr, EMULATED: tl.constexpr):
     """
     if PRECISION == "ieee":
         # The sum over an axis of size 1 changes nothing, but lets Triton choose a layout for h apart from that of w.
-        # Otherwise it may spread w over the threads as it does h, and 3 kB of w go to memory and back in every turn.
+        # Otherwise it may spread w over the threads as it does h, and kilobytes of w go to memory and back in every turn.
         columns = tl.reshape(tl.cumsum(h, 1), (1, w.shape[1], w.shape[2]))
         return tl.sum(tl.sum(w * columns, 1), 1)[:, None]
     elif PRECISION == "tf32":
