@@ -72,7 +72,7 @@ def product(w, h, PRECISION: tl.constexpr, EMULATED: tl.constexpr):
     """
     if PRECISION == "ieee":
         # The sum over an axis of size 1 changes nothing, but lets Triton choose a layout for h apart from that of w.
-        # Otherwise it may spread w over the threads as it does h, and kilobytes of w go to memory and back in every turn.
+        # Otherwise it may spread w over the threads as it does h, and most of w goes to memory and back in every turn.
         columns = tl.reshape(tl.cumsum(h, 1), (1, w.shape[1], w.shape[2]))
         return tl.sum(tl.sum(w * columns, 1), 1)[:, None]
     elif PRECISION == "tf32":

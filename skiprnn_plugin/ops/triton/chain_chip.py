@@ -142,14 +142,15 @@ def chain_kernel(
                 new_c += s[None, :] * weight[:, None]
             else:
                 new_h += s[None, :] * weight[:, None]
+        tl.store(d_candidates + at, new_h, mask=mask)
         if CELL == LSTM:
             new_c += new_h * _late(f_0)
             tl.store(d_candidates + at + P, new_c, mask=mask)
+            dc = tl.where(active[None, :], new_c * _late(f_5), dc)
             old_h = product(w_0, new_c * _late(f_1), PRECISION, EMULATED)
             old_h += product(w_1, new_c * _late(f_2), PRECISION, EMULATED)
             old_h += product(w_2, new_c * _late(f_3), PRECISION, EMULATED)
             old_h += product(w_3, new_h * _late(f_4), PRECISION, EMULATED)
-            dc = tl.where(active[None, :], new_c * _late(f_5), dc)
         elif CELL == RNN:
             old_h = product(w_0, new_h * _late(f_0), PRECISION, EMULATED)
         elif CELL == GRU:
@@ -163,7 +164,6 @@ def chain_kernel(
             old_h = new_h * _late(f_3) + reset * _late(f_4)
             old_h += product(w_0, reset * _late(f_1), PRECISION, EMULATED)
             old_h += product(w_1, new_h * _late(f_2), PRECISION, EMULATED)
-        tl.store(d_candidates + at, new_h, mask=mask)
         dh = tl.where(active[None, :], old_h, dh)
         k -= 1
     # run 0, before the first update

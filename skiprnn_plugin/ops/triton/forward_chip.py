@@ -7,7 +7,20 @@ of every one, whichever step that is. The mathematics is in :mod:`..reference`.
 import triton
 import triton.language as tl
 
-from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, load_weights, product, round_to, search, sigmoid, sigmoid_sum, tanh, tanh_sum
+from .arithmetic import (
+    GRU,
+    GRU_RESET_BEFORE,
+    LSTM,
+    RNN,
+    load_weights,
+    product,
+    round_to,
+    search,
+    sigmoid,
+    sigmoid_sum,
+    tanh,
+    tanh_sum,
+)
 
 UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]  # no new kernel for other numbers of these
 
