@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
-from triton import next_power_of_2
+from triton import cdiv, next_power_of_2
 
 from ..types import LayerWeights, Operands, Results, flatten_weights
 from . import policy
@@ -17,7 +17,7 @@ from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
 
 ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
-STEPS = 4  # that a program of the candidates' kernel works on
+TILE = 512  # elements of a layer at some steps that a program of the candidates' kernel works on
 RESET_BEFORE = "gru_reset_before"
 
 
@@ -25,6 +25,8 @@ def backward(
     call: Call, records: Records, updates: Tensor, gradients: Results, need_dx: bool
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results."""
+    if call.operands.c is None:
+        gradients = gradients._replace(c=None)  # a registered op has an empty tensor instead
     batch = len(updates)
     at_once = max(1, min(batch, ROOM // _bytes_per_row(call, records)))
     sums = [
@@ -113,10 +115,12 @@ class _Rows:
         layers, width, cell = len(call.layers), call.width, call.options.cell
         candidates = operands.h.new_empty(batch, steps, call.num_states, width, dtype=torch.float32)
         factors = records.p.new_zeros(*records.p.shape, layers, NUM_FACTORS[cell], width)
+        padded = max(16, next_power_of_2(call.hidden))
+        steps_at_once = max(1, TILE // padded)
         below = operands.x
         for layer, weights in enumerate(call.layers):
             if layer > 0:
-                below = candidates[:, :, layer - 1, : call.hidden]
+                below = candidates[:, :, layer - 1, : call.hidden].to(operands.x.dtype)
                 if operands.dropout_mask is not None:
                     below = below * operands.dropout_mask[layer - 1].unsqueeze(1)
             h = records.states[:, :, layer, : call.hidden]
@@ -145,11 +149,11 @@ class _Rows:
                 "LAYER": layer,
                 "H": call.hidden,
                 "P": width,
-                "HP": max(16, next_power_of_2(call.hidden)),
-                "STEPS": STEPS,
+                "HP": padded,
+                "STEPS": steps_at_once,
                 "RESET": False,
             }
-            grid = (batch, -(-steps // STEPS))
+            grid = (batch * cdiv(steps, steps_at_once),)
             if not after:
                 reset = operands.h.new_zeros(batch, steps, width)
                 candidates_kernel[grid](**{**arguments, "reset": reset, "RESET": True})
@@ -165,7 +169,7 @@ class _Rows:
             return None
         flat = weight.new_zeros(call.num_states, call.width)
         for layer, columns in zip(call.options.gate_layers, weight[0].split(call.hidden)):
-            flat[self._read_by_gate(layer), : call.hidden] = columns
+            flat[self._read_by_gate(layer), : call.hidden] += columns  # a layer may be read twice
         return flat
 
     def _read_by_gate(self, layer: int) -> int:
@@ -184,7 +188,7 @@ class _Rows:
         if not (every or gated):
             return prepared
         size = states * width
-        prepare_kernel[(batch, count)](
+        prepare_kernel[(batch * count,)](
             records.states,
             records.p,
             records.acc,

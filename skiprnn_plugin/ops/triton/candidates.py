@@ -66,8 +66,9 @@ def candidates_kernel(
         factors: where to write the factors, [K + 1, B, L, C, P].
     """
     GATES: tl.constexpr = 2 if CELL == GRU_RESET_BEFORE else G
-    row = tl.program_id(0).to(tl.int64)
-    steps = tl.program_id(1) * STEPS + tl.arange(0, STEPS)
+    program = tl.program_id(0).to(tl.int64)  # a second dimension of the grid has room for 65,535 programs alone
+    row = program % B
+    steps = (program // B).to(tl.int32) * STEPS + tl.arange(0, STEPS)
     units = tl.arange(0, HP)
     real = (steps >= tl.load(begin + row)) & (steps < tl.load(end + row))
     k = tl.load(held + row * T + steps, mask=real, other=0).to(tl.int64)

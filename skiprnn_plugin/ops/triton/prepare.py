@@ -84,8 +84,9 @@ def prepare_kernel(
         d_p: gradient of the final p, [B].
         d_acc: gradient of the final acc, [B].
     """
-    row = tl.program_id(0).to(tl.int64)
-    k = tl.program_id(1).to(tl.int64)
+    program = tl.program_id(0).to(tl.int64)  # a second dimension of the grid has room for 65,535 programs alone
+    row = program % B
+    k = program // B
     count = tl.load(counts + row)
     if k <= count:
         place = k * B + row

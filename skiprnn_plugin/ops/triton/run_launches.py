@@ -17,7 +17,6 @@ DECIDED = 32  # sequences of a program that searches updates
 SUMMED = 1024  # elements that a program of the gate's gradients adds up at once
 REPLAYED = 32  # iterations of a CUDA graph
 LARGE = 1 << 20  # B * H from which on there is enough work for large tiles on every multiprocessor
-LARGE_SHARED = 160 * 1024  # bytes of shared memory that a program with a large tile may take
 SLOTS = {"lstm": 4, "gru": 4, "gru_reset_before": 3, "rnn": 1}  # gradients of a layer's gates; GRUs have two for n
 
 
@@ -277,6 +276,7 @@ def repeat(iterate: Callable[[], None], most: int, like: Tensor, ended: Optional
         while done < most and (ended is None or not ended()):
             graph.replay()
             done += REPLAYED
+        torch.cuda.current_stream().synchronize()  # the graph must exist as long as it runs
 
 
 def _capture(iterate: Callable[[], None]) -> torch.cuda.CUDAGraph:
@@ -297,9 +297,9 @@ def _capture(iterate: Callable[[], None]) -> torch.cuda.CUDAGraph:
 def choose_tile(plan: Plan, call: Call) -> Dict[str, object]:
     """The options of the kernels that multiply: how many units, sequences and columns a program works on at once, its
     warps, and how many blocks of columns are on their way."""
-    large = plan.precision != "ieee" and len(call.operands.p) * call.hidden >= LARGE and _has_room(call.operands.p)
+    large = plan.precision != "ieee" and len(call.operands.p) * call.hidden >= LARGE and _is_hopper(call.operands.p)
     if plan.precision == "ieee":
-        units, rows, columns, warps, stages = 16, 32, 32, 4, 1
+        units, rows, columns, warps, stages = 16, 32, 16, 4, 1
     elif large:
         units, rows, columns, warps, stages = 64, 64, 64 if plan.precision == "half" else 32, 8, 3
     else:
@@ -315,8 +315,9 @@ def choose_tile(plan: Plan, call: Call) -> Dict[str, object]:
     }
 
 
-def _has_room(like: Tensor) -> bool:
-    return like.is_cuda and torch.cuda.get_device_properties(like.device).shared_memory_per_block_optin >= LARGE_SHARED
+def _is_hopper(like: Tensor) -> bool:
+    """Where large tiles fit: on others, they spill registers, or need more shared memory than there is."""
+    return like.is_cuda and torch.cuda.get_device_capability(like.device)[0] == 9
 
 
 def pad_units(call: Call, tensor: Tensor) -> Tensor:
