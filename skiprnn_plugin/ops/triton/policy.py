@@ -14,7 +14,6 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 from torch import Tensor
-from triton import next_power_of_2
 
 from ..cells import CELLS
 from .call import Call
@@ -55,8 +54,8 @@ MOST_UNITS = 128  # that the registers of a multiprocessor hold the weights of
 UNITS_PER_WARP = 16  # as many as one instruction of the tensor cores multiplies
 # Sequences of a program that there are kernels for. In ieee, 8 would spill kilobytes.
 ROWS = {"half": (1, 8, 16), "tf32": (1, 8, 16), "ieee": (1,)}
-# Precision, cell, units (a power of two) and sequences of kernels that are only for GPUs with these first numbers of the
-# compute capability. Elsewhere they spill kilobytes; that of the GRU in half precision is slower than two rounds with 8.
+# Kernels, by precision, cell, units (a power of two) and sequences, that are only for GPUs with these first numbers of
+# the compute capability. Elsewhere they spill kilobytes, or (GRU in half precision) take longer than two rounds of 8.
 ONLY_ON = {
     ("half", "gru", 128, 16): (8, 9),
     ("half", "lstm", 128, 16): (9, 10),
@@ -111,7 +110,7 @@ def choose_on_chip(cell: str, hidden: int, precisions: Sequence[str], batch: int
         precisions: those that the call can be worked on in, the one it asks for first.
         batch: number of sequences (B).
     """
-    units = max(16, next_power_of_2(hidden))
+    units = max(16, 1 << (hidden - 1).bit_length())
     if units > MOST_UNITS:
         return None
     for precision in precisions:
@@ -140,13 +139,15 @@ def shared_memory(precision: str, cell: str, units: int, rows: int) -> int:
 
 
 def _precisions(x: Tensor) -> List[str]:
-    """Those of products that a call with ``x`` can be worked on in, the one it asks for first."""
     if x.dtype != torch.float32:
         return ["half"]
+    return float32_precisions() if x.is_cuda else ["ieee"]
+
+
+def float32_precisions() -> List[str]:
+    """Those that products of float32 may have, the one that torch's settings ask for first."""
     # It also shows what set_float32_matmul_precision and allow_tf32 have set, which cannot be read if this was set
-    if x.is_cuda and torch.backends.cuda.matmul.fp32_precision == "tf32":
-        return ["tf32", "ieee"]
-    return ["ieee"]
+    return ["tf32", "ieee"] if torch.backends.cuda.matmul.fp32_precision == "tf32" else ["ieee"]
 
 
 def _device(x: Tensor) -> Device:
