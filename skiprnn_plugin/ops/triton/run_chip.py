@@ -100,7 +100,7 @@ def run_chain_chip(
     )
     batch, hidden = len(p), call.hidden
     chain_kernel[(-(-batch // plan.rows),)](
-        weights.weight_hh,
+        weights.weight_hh.view(-1, hidden, hidden).transpose(1, 2).contiguous(),
         operands.gate_weight,
         records.counts,
         prepared.through_p,
