@@ -48,6 +48,7 @@ def read(folder):
     return found
 
 
+@pytest.mark.thorough
 def test_command(tmp_path):
     process = run(*COMMAND, "--engine", "indexed", cwd=tmp_path, **environment(tmp_path))
     assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-2000:]
@@ -77,6 +78,7 @@ def test_command(tmp_path):
         assert len(record["seconds_of_epochs"]) == 2 and record["images"] == "random images"
 
 
+@pytest.mark.thorough
 def test_triton_under_the_interpreter(tmp_path):
     pytest.importorskip("triton")
     command = [*COMMAND, "--phases", "correctness"]
@@ -86,6 +88,7 @@ def test_triton_under_the_interpreter(tmp_path):
     assert {record["case"]["precision"] for record in records} == {"float32", "bfloat16"}
 
 
+@pytest.mark.thorough
 def test_wrong_engine_fails_but_is_timed(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WRONG)
     command = [*COMMAND, "--engine", "wrong", "--phases", "correctness", "times"]
