@@ -38,7 +38,7 @@ def run_chip(
         call.cell.bias(weights) if narrow else None,
         weights.weight_hh,
         weights.bias_hh[2 * hidden :] if call.options.cell == "gru" else None,
-        operands.gate_weight,
+        _gate_weight(call),
         operands.gate_bias,
         h,
         operands.c,
@@ -101,7 +101,7 @@ def run_chain_chip(
     batch, hidden = len(p), call.hidden
     chain_kernel[(-(-batch // plan.rows),)](
         weights.weight_hh.view(-1, hidden, hidden).transpose(1, 2).contiguous(),
-        operands.gate_weight,
+        _gate_weight(call),
         records.counts,
         prepared.through_p,
         prepared.through_acc,
@@ -126,3 +126,9 @@ def run_chain_chip(
         num_stages=1,
     )
     return chained
+
+
+def _gate_weight(call: Call) -> Optional[Tensor]:
+    """The gate's weight, H numbers: the sum where it reads the layer more than once; None without a gate."""
+    weight = call.operands.gate_weight
+    return weight if len(call.options.gate_layers) == 1 or weight is None else weight.view(-1, call.hidden).sum(0)
