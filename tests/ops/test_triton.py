@@ -171,6 +171,15 @@ def test_no_features():
 
 
 @pytest.mark.thorough
+def test_a_gate_that_reads_a_layer_twice():
+    problem = Problem("gru", 4, 7, 1, 5, 1, dtype=torch.float32, gate_layers=(0, 0))
+    got, expected = (problem.run(engine, threshold=0.9) for engine in ("triton", "indexed"))
+    assert_equal(got[2], expected[2])
+    gradients = problem.gradients(expected)
+    for name, value in problem.gradients(got).items():
+        assert_close(value, gradients[name], f"gradient of {name}")
+
+
 def test_inputs_that_are_strided():
     problem = make_problem("gru", inputs=2)
     expected = problem.run("triton")

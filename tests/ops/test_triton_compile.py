@@ -109,21 +109,21 @@ NAMES = ("kernel", "arch", "precision", "cell", "hidden", "rows")
 def test_it_fits(measured, kernel, arch, precision, cell, hidden, rows):
     got = measured[kernel, arch, precision, cell, hidden, rows]
     assert "error" not in got, f"{got['variant']}: {got['error']}"
-    assert got["loop"] > 50, f"no loop found: {got}"
     assert got["spilled"] <= SPILLED, f"spills more than {SPILLED} bytes: {got}"
     assert got["shared"] <= SHARED[arch], f"sm_{arch} has {SHARED[arch]} bytes of shared memory: {got}"
     if kernel in ("forward_kernel", "chain_kernel"):
+        assert got["loop"] > 50, f"no loop found: {got}"
         units = 16 * got["variant"]["plan"]["warps"]
         promised = shared_memory(precision, cell, units, rows)
         assert got["shared"] <= promised, f"the policy says {promised} bytes of shared memory: {got}"
-        assert got["LDSM"] <= state_loads(kernel, precision, cell, units, rows), f"loads weights in the loop: {got}"
+        assert got["LDSM"] < loads(kernel, precision, cell, units, rows), f"loads weights in the loop: {got}"
 
 
-def state_loads(kernel, precision, cell, units, rows):
-    """How many instructions of 512 bytes load the products' vectors from shared memory."""
-    if precision == "ieee":
-        return 0
+def loads(kernel, precision, cell, units, rows):
+    """How many instructions of 512 bytes load the vectors that are multiplied, and a warp's part of one gate's weights,
+    from shared memory."""
     forward = {"lstm": 1, "gru": 1, "gru_reset_before": 2, "rnn": 1}
     backward = {"lstm": 4, "gru": 3, "gru_reset_before": 3, "rnn": 1}
     vectors = (forward if kernel == "forward_kernel" else backward)[cell]
-    return vectors * -(-units * max(8, rows) * (2 if precision == "half" else 4) // 512)
+    size = 2 if precision == "half" else 4
+    return vectors * -(-units * max(8, rows) * size // 512) + units * 16 * size // 512

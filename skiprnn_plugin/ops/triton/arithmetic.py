@@ -90,7 +90,29 @@ def round_to(x, like):
 
 
 @triton.jit
-def search(p, acc, t, end, waits, schedule, noise, threshold, place, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
+def look_ahead(schedule, noise, place, t, end, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
+    """The schedule, or the noise, of the steps that :func:`search` will look at, [R] each; nothing without either.
+
+    Called early, so that nothing waits for memory when p is known. Unmasked, from a step that exists.
+
+    Args:
+        place: where the schedule and the noise of step 0 are, int64 [R].
+        t: the next step, int32 [R].
+        end: the step after the last real one, int32 [R].
+    """
+    place = tl.where(end > 0, place, 0)
+    given = ()
+    for i in tl.static_range(SEARCHED):
+        at = place + tl.maximum(tl.minimum(t + i, end - 1), 0)
+        if SCHEDULED:
+            given = given + (tl.load(schedule + at),)
+        elif NOISY:
+            given = given + (tl.load(noise + at),)
+    return given
+
+
+@triton.jit
+def search(p, acc, t, end, waits, given, threshold, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
     """Look for an update in the next few steps from ``t`` on, where a row does not wait.
 
     With the specification's bits, v + min(p, 1 - v) = min(v + p, 1) for every v from 0 to 1; a NaN p also gives 1.
@@ -101,7 +123,7 @@ def search(p, acc, t, end, waits, schedule, noise, threshold, place, SCHEDULED: 
         t: the next step, int32 [R].
         end: the step after the last real one, int32 [R].
         waits: rows that search nothing, [R].
-        place: where the schedule and the noise of step 0 are, int64 [R].
+        given: from :func:`look_ahead`.
 
     Returns:
         ``t`` and ``acc`` before the step that updates, or before the next one to search; and whether ``t`` updates.
@@ -114,9 +136,9 @@ def search(p, acc, t, end, waits, schedule, noise, threshold, place, SCHEDULED: 
         v = tl.where(v + p < 1, v + p, 1.0)
         searching = searching & (start + i < end)
         if SCHEDULED:
-            update = tl.load(schedule + place + start + i, mask=start + i < end, other=0) != 0
+            update = given[i] != 0
         elif NOISY:
-            update = v > tl.load(noise + place + start + i, mask=start + i < end, other=0.0)
+            update = v > given[i]
         else:
             update = v > threshold
         found = found | (searching & update)

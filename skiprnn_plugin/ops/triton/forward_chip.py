@@ -13,6 +13,7 @@ from .arithmetic import (
     LSTM,
     RNN,
     load_weights,
+    look_ahead,
     product,
     round_to,
     search,
@@ -167,6 +168,7 @@ def forward_kernel(
 
     going = tl.max(((t < last) & (count < capacity)).to(tl.int32), 0)
     while going > 0:
+        given = look_ahead(schedule, noise, rows * T, t, last, SCHEDULED, NOISY)
         if CELL != RNN:
             u_0 = product(w_0, h, PRECISION, EMULATED)
             u_1 = product(w_1, h, PRECISION, EMULATED)
@@ -184,9 +186,7 @@ def forward_kernel(
             p = tl.where(count > 0, sigmoid(logit), p_start)
             if RECORDS:
                 tl.store(record_p + count.to(tl.int64) * B + rows, p, mask=row_exists)
-        t, acc, found = search(
-            p, acc, t, last, count >= capacity, schedule, noise, threshold, rows * T, SCHEDULED, NOISY
-        )
+        t, acc, found = search(p, acc, t, last, count >= capacity, given, threshold, SCHEDULED, NOISY)
         # Unmasked: where a row found no update, what is read is not used
         step = tl.minimum(t, T - 1).to(tl.int64)
         if D == 0:
