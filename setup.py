@@ -26,6 +26,9 @@ VIDEO = [
     "torchvision>=0.26",  # for torch 2.11; every torchvision needs the torch version that it was built for
 ]
 
+# The triton engine's kernels run on the CPU and are compiled for GPUs in tests. Torch's CUDA builds bring a triton with
+# them; the CPU builds do not. This is the version of torch 2.11's, the oldest that is supported.
+TRITON = ["triton==3.6.0; platform_system == 'Linux' and platform_machine == 'x86_64'"]
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
 
 NATIVE = "skiprnn_plugin/ops/native"
@@ -160,7 +163,12 @@ setup(
         "text": TEXT,
         "video": VIDEO,
         "docs": DOCS,
-        "dev": PLOT + TEXT + VIDEO + DOCS + ["pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
+        "dev": PLOT
+        + TEXT
+        + VIDEO
+        + DOCS
+        + TRITON
+        + ["pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

@@ -1,6 +1,6 @@
 """Checks whether a contestant computes the right results. A contestant that does not is not timed."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from .contestants import Contestant, Engine, Result
 from .problem import Problem
 
 # The largest error of outputs and of gradients, as a fraction of the expected tensor's largest value
-TOLERANCE = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (5e-2, 2e-1)}
+TOLERANCE = {torch.float32: (1e-4, 1e-3), torch.bfloat16: (5e-2, 2e-1), torch.float16: (1e-2, 5e-2)}
 FRACTION_TOLERANCE = 0.02  # for the fraction of updates in half precision, where rounding changes some decisions
 
 
@@ -41,12 +41,12 @@ def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
     rows = problem.rows.bool()
     result = contestant.run()
     if result.updates is None:
-        return _find_difference(result, expected.full, dtype, rows)
+        return find_difference(result, expected.full, TOLERANCE[dtype], rows)
     if dtype == torch.float32:
         wrong = result.updates[rows] != expected.gated.updates[rows]
         if wrong.any():
             return f"updates: {int(wrong.sum())} of {wrong.numel()} differ"
-        return _find_difference(result, expected.gated, dtype, rows)
+        return find_difference(result, expected.gated, TOLERANCE[dtype], rows)
     wanted, got = (updates.float().mean().item() for updates in (expected.gated.updates, result.updates))
     if abs(wanted - got) > FRACTION_TOLERANCE:
         return f"updates: a fraction of {got:.3f}, expected {wanted:.3f}"
@@ -55,11 +55,13 @@ def find_fault(contestant: Contestant, expected: Expected) -> Optional[str]:
     result, reference = contestant.run(schedule), Engine(problem, contestant.mode, 1, "reference").run(schedule)
     if not torch.equal(result.updates, schedule):
         return "updates: differ from the schedule"
-    return _find_difference(result, _detached(reference), dtype, rows)
+    return find_difference(result, _detached(reference), TOLERANCE[dtype], rows)
 
 
-def _find_difference(result: Result, expected: Result, dtype: torch.dtype, rows: Tensor) -> Optional[str]:
-    for_output, for_gradient = TOLERANCE[dtype]
+def find_difference(result: Result, expected: Result, tolerance: Tuple[float, float], rows: Tensor) -> Optional[str]:
+    """What differs by more than the tolerance of outputs, or that of gradients; None if nothing does. ``rows`` says
+    which sequences count."""
+    for_output, for_gradient = tolerance
     if result.output.shape != expected.output.shape:
         return f"output: shape {tuple(result.output.shape)}, expected {tuple(expected.output.shape)}"
     pairs = [("output", result.output.detach()[rows], expected.output[rows], for_output)]

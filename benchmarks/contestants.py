@@ -12,6 +12,8 @@ from skiprnn_plugin.modules.convert import to_torch
 
 from .problem import Problem
 
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their bytes
+
 
 class Result(NamedTuple):
     """The results of a run.
@@ -56,7 +58,7 @@ class _Module(Contestant):
 
     parameters: Dict[str, Tensor]
     weighting: Tensor  # see :class:`.problem.Problem`
-    direction = torch.inf  # refresh() moves numbers towards it
+    direction = 1  # in which refresh() changes numbers
 
     def forward(self, schedule):
         raise NotImplementedError
@@ -72,12 +74,12 @@ class _Module(Contestant):
 
     @torch.no_grad()
     def refresh(self):
-        """Replace one element of each matrix by the next larger float, and by the old one at the next call. So the
+        """Replace one element of each matrix by the float next to it, and by the old one at the next call. So the
         values stay nearly the same."""
         if self.mode == "training":
             for matrix in (parameter for parameter in self.parameters.values() if parameter.dim() == 2):
-                element = matrix[0, :1]
-                element.copy_(torch.nextafter(element, torch.full_like(element, self.direction)))
+                # the bits as an integer, as torch.nextafter has no float16
+                matrix[0, :1].view(INTEGERS[matrix.element_size()]).add_(self.direction)
             self.direction = -self.direction
 
 

@@ -43,7 +43,7 @@ SHAPES = {f"{family}-{batch}": shape for family, sizes in FAMILIES.items() for b
 
 CELLS = ("gru", "gru_reset_before", "lstm")
 MODES = ("inference", "training")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 Fraction = Union[float, str]
 MIXED = "mixed"  # instead of a fraction: rows differ much in how many steps they update; in all it is MIXED_MEAN

@@ -38,19 +38,21 @@ def time_on_cuda(function: Callable) -> float:
 TIMERS = {"cpu": time_on_cpu, "cuda": time_on_cuda}
 
 
-def time_interleaved(contestants: Dict[str, Contestant], seconds: float, device: str) -> Dict[str, List[float]]:
+def time_interleaved(
+    contestants: Dict[str, Contestant], seconds: float, device: str, pause: float = PAUSE
+) -> Dict[str, List[float]]:
     """The seconds of each call of ``run``, by the contestant's name.
 
     The contestants take turns, so that other load on the machine affects all of them. In each round a contestant is
-    called for a short time, or once if a call takes longer. Timing ends after ``seconds`` and at least ``ROUNDS``
-    rounds.
+    called for a short time, or once if a call takes longer, after a ``pause`` in seconds. Timing ends after ``seconds``
+    and at least ``ROUNDS`` rounds.
     """
     times: Dict[str, List[float]] = {name: [] for name in contestants}
     slot = seconds / (SLOTS * max(1, len(contestants)))
     end, rounds = time.perf_counter() + seconds, 0
     while contestants and (rounds < ROUNDS or time.perf_counter() < end):
         for name, contestant in contestants.items():
-            time.sleep(PAUSE)
+            time.sleep(pause)
             stop = time.perf_counter() + slot
             while True:
                 contestant.refresh()  # not timed

@@ -26,6 +26,7 @@ LONG = (
     "test_sweep.py",
     "test_signals.py",
     "test_processes.py",
+    "test_benchmark_gpu.py",
     "test_engines.py",
     "test_examples.py",
     "test_package.py",

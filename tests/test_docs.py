@@ -20,6 +20,7 @@ PROGRAM = re.compile(r"(fairseq-\w|skiprnn-\w|bash |python |mkdocs |pip )")
 
 # What a page's command starts with, and the test file with the test that runs it
 TESTS = {
+    "bash benchmarks/gpu.sh": ("test_benchmark_gpu.py", "test_command"),
     "bash recipes/adding.sh": ("recipes/test_synthetic.py", "test_adding_runs_the_rows"),
     "bash recipes/charades.sh": ("recipes/test_videos.py", "test_charades_ends_with"),
     "bash recipes/frequency.sh": ("recipes/test_synthetic.py", "test_frequency_quick"),
@@ -42,6 +43,7 @@ TESTS = {
     "fairseq-validate noisy/data": ("test_translation.py", "test_commands"),
     "mkdocs build": ("test_docs.py", "test_site"),
     "pip install": ("test_package.py", "installed"),
+    "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
     "python -m benchmarks.trained": ("test_benchmark_trained.py", "test_command"),
@@ -63,7 +65,7 @@ TESTS = {
 }
 # No test runs these, for the reason given
 RUN_BY_HAND = (
-    "bash benchmarks/gpu.sh",  # it needs a GPU
+    "bash benchmarks/gpu_wheels.sh",  # it downloads them
     "bash tests/sanitize.sh",  # it builds the library again and takes minutes
 )
 

@@ -19,6 +19,7 @@ from .triton import engine as triton
 
 logger = logging.getLogger(__name__)
 
+DEVICES = {"cpu": "the CPU", "cuda": "CUDA"}  # in messages
 FEATURES = ("layer_norm", "recurrent_dropout", "zoneout")  # what an engine may do without
 
 
@@ -84,7 +85,7 @@ class Engine(NamedTuple):
 
     def _describe(self) -> str:
         dtypes = "any dtype" if self.dtypes is None else " or ".join(map(str, self.dtypes))
-        devices = "any device" if self.devices is None else f"the {' or '.join(self.devices).upper()}"
+        devices = "any device" if self.devices is None else " or ".join(DEVICES.get(d, d) for d in self.devices)
         return f"{dtypes} on {devices}"
 
 

@@ -5,8 +5,9 @@ import pytest
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.cli.plot.frames import BORDER, MARGIN, PER_ROW, SIDE, Sheet, assemble, draw, shrink
+from skiprnn_plugin.cli.plot.frames import BORDER, MARGIN, PER_ROW, assemble, draw
 from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.runs.frames import SIDE, Sheet, shrink
 
 from ..tiny_video_runs import FRAME_RATE, LENGTH, VIDEOS
 from ..tiny_videos import HEIGHT, WIDTH, image

@@ -52,6 +52,14 @@ every_engine = for_engines(ENGINES)
 every_other = for_engines(set(ENGINES) - {"reference"})
 every_engine_of_any_dtype = for_engines(set(ENGINES) - set(DTYPE))
 every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() if engine.features >= MASKS)
+
+
+def cells_quick(*names):
+    """A test of every cell, which the quick tests run for these alone."""
+    params = [pytest.param(cell, marks=[] if cell in names else [pytest.mark.thorough]) for cell in sorted(CELLS)]
+    return pytest.mark.parametrize("cell", params)
+
+
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
 every_mode = pytest.mark.parametrize(
     "engine, mode",

@@ -3,8 +3,9 @@ triton's interpreter, a second or more for each call; the tests over the table o
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from skiprnn_plugin.ops import ENGINES
+from skiprnn_plugin.ops import ENGINES, engines
 from skiprnn_plugin.ops.triton import call
 
 from ..compare import assert_close, assert_equal
@@ -15,12 +16,14 @@ pytestmark = pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
 SPAN = {"lengths": [7, 0, 3, 5], "offsets": [0, 2, 2, 0]}
 # cell, features of x, layers, how steps are chosen, other options
 CASES = [
-    ("gru", 1, 1, "round", {}),
     ("gru", 3, 1, "bernoulli", {"last_only": True, **SPAN}),
-    ("gru", 2, 1, "round", {"threshold": 0.9, **SPAN}),
     ("gru_reset_before", 1, 1, "round", {"threshold": 0.9}),
-    ("gru_reset_before", 3, 1, "full", {"last_only": True}),
     ("lstm", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+]
+MORE_CASES = [
+    ("gru", 1, 1, "round", {}),
+    ("gru", 2, 1, "round", {"threshold": 0.9, **SPAN}),
+    ("gru_reset_before", 3, 1, "full", {"last_only": True}),
     ("lstm", 3, 1, "bernoulli", {}),
     ("lstm", 1, 1, "schedule", {"last_only": True}),
     ("rnn", 1, 1, "round", {"threshold": 0.9}),
@@ -64,7 +67,10 @@ def join_gate(found):
     return {**rest, "gradient of the gate": torch.cat([found[name].flatten() for name in names])}
 
 
-@pytest.mark.parametrize("cell, inputs, layers, mode, options", CASES)
+@pytest.mark.parametrize(
+    "cell, inputs, layers, mode, options",
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.thorough) for case in MORE_CASES)],
+)
 def test_results_and_gradients(cell, inputs, layers, mode, options):
     options = {**make_problem(cell, inputs=inputs, layers=layers).options(mode), **options}
     got, expected, _ = run_both(cell, inputs=inputs, layers=layers, options=options)
@@ -73,6 +79,7 @@ def test_results_and_gradients(cell, inputs, layers, mode, options):
     assert mode == "full" or 0 < got["updates"].mean() < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_half_precision_is_as_exact_as_with_indexed(cell, dtype):
@@ -98,22 +105,69 @@ def test_a_state_that_is_carried_on_gives_the_same_bits():
         assert_equal(got, expected)
 
 
-def test_records_in_several_parts_give_the_same_bits(monkeypatch):
-    """When the records of all steps would take too much memory."""
-    from skiprnn_plugin.ops.triton import backward, forward
+@pytest.mark.thorough
+@pytest.mark.parametrize("inputs, cell", [(1, "gru"), (3, "lstm")])
+def test_parts_that_fit_into_memory_give_the_same_bits(inputs, cell, monkeypatch):
+    """Parts of the records, and parts of the batch."""
+    from skiprnn_plugin.ops.triton import call, forward
 
-    problem = make_problem("gru")
+    problem = make_problem(cell, inputs=inputs)
     options = {"threshold": 0.9, **SPAN}
     expected = problem.run("triton", **options)
     gradients = problem.gradients(expected)
-    monkeypatch.setattr(forward, "ROOM", 2 * 4 * 16 * 4)  # bytes: two updates of four sequences
-    got = problem.run("triton", **options)
+    monkeypatch.setattr(forward, "ROOM", 4 * 2 * 16 * 4)  # bytes: one or two updates of four sequences
+    assert_equal(problem.gradients(assert_equal_results(problem.run("triton", **options), expected)), gradients)
+    monkeypatch.setattr(call, "room", lambda x: 1)  # a sequence at a time
+    got = assert_equal_results(problem.run("triton", **options), expected)
+    for name, value in problem.gradients(got).items():
+        assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
+
+
+def assert_equal_results(got, expected):
     for value, reference in zip((got[0], *got[1], got[2]), (expected[0], *expected[1], expected[2])):
         assert value is None or torch.equal(value, reference)
-    assert_equal(problem.gradients(got), gradients)
-    monkeypatch.setattr(backward, "ROOM", 1)  # a sequence at a time
-    for name, value in problem.gradients(problem.run("triton", **options)).items():
-        assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
+    return got
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gradients_of_any_layout(layers):
+    """Of the final state, and of outputs by a sum, whose gradient is one number in all places."""
+    problem = make_problem("lstm", layers=layers)
+    found = []
+    for engine in ("triton", "indexed"):
+        output, state, _ = problem.run(engine)
+        h = state.h.transpose(1, 2) * torch.arange(4.0)
+        total = output.sum() + h.sum() + state.c.sum()
+        state.h.detach().zero_()  # no other result shares its memory
+        found.append(torch.autograd.grad(total, list(problem.tensors.values()), allow_unused=True))
+    for name, value, expected in zip(problem.tensors, *found):
+        assert value is None or not value.any() if expected is None else True
+        if expected is not None:
+            assert_close(value, expected, name)
+
+
+def test_warps_are_a_power_of_two():
+    """Triton takes nothing else."""
+    from skiprnn_plugin.ops.triton.backward import count_warps
+
+    assert [count_warps(size) for size in (16, 768, 1536, 2048, 3072, 100000)] == [1, 1, 4, 4, 8, 8]
+
+
+def test_no_features():
+    problem = make_problem("gru", inputs=0)
+    with torch.no_grad():
+        assert_close(problem.run("triton")[0], problem.run("indexed")[0])
+
+
+@pytest.mark.thorough
+def test_a_gate_that_reads_a_layer_twice():
+    problem = Problem("gru", 4, 7, 1, 5, 1, dtype=torch.float32, gate_layers=(0, 0))
+    got, expected = (problem.run(engine, threshold=0.9) for engine in ("triton", "indexed"))
+    assert_equal(got[2], expected[2])
+    gradients = problem.gradients(expected)
+    for name, value in problem.gradients(got).items():
+        assert_close(value, gradients[name], f"gradient of {name}")
 
 
 def test_inputs_that_are_strided():
@@ -130,6 +184,7 @@ def test_inputs_that_are_strided():
         assert_equal(got[:1], expected[0][:1])
 
 
+@pytest.mark.thorough
 def test_gradients_that_explode_are_not_nan():
     """Each step skipped multiplies them by up to 2."""
     problem = Problem("gru", 1, 160, 1, 5, 1, dtype=torch.float32, scale=3)
@@ -160,7 +215,7 @@ def test_auto_never_emulates(dtype):
 def test_float64_is_refused():
     with pytest.raises(
         ValueError,
-        match="^engine: 'triton' takes torch.float32 or torch.bfloat16 or torch.float16 on the CUDA, got torch.float64",
+        match="^engine: 'triton' takes torch.float32 or torch.bfloat16 or torch.float16 on CUDA, got torch.float64",
     ):
         make_problem("gru", torch.float64).run("triton")
 
@@ -171,3 +226,25 @@ def test_autocast():
         got, expected = problem.run("triton"), problem.run("indexed")
     assert got[0].dtype == expected[0].dtype == torch.bfloat16 and got[1].p.dtype == torch.float32
     assert_close(got[0], expected[0])
+
+
+@pytest.mark.parametrize(
+    "cell, dtype, features, chosen, reason",
+    [
+        ("gru", torch.float32, [], "triton", "native takes torch.float32 on the CPU, got torch.float32 on cuda:0"),
+        ("lstm", torch.bfloat16, [], "triton", "native takes"),
+        (
+            "gru",
+            torch.float64,
+            [],
+            "indexed",
+            "triton takes torch.float32 or torch.bfloat16 or torch.float16 on CUDA",
+        ),
+        ("lstm", torch.float32, ["zoneout"], "reference", ""),
+    ],
+)
+def test_auto_takes_it_on_a_gpu_where_it_can(cell, dtype, features, chosen, reason, caplog, monkeypatch):
+    monkeypatch.setattr(engines, "_announced", set())
+    with FakeTensorMode(), caplog.at_level("INFO", logger="skiprnn_plugin.ops.engines"):
+        assert engines.choose_engine("auto", features, torch.empty(1, 1, 1, dtype=dtype, device="cuda"), cell) == chosen
+    assert caplog.messages[0].startswith(f"engine auto: chose {chosen}") and reason in caplog.messages[0]

@@ -5,7 +5,7 @@ import torch
 
 from skiprnn_plugin.ops.types import Operands, Options, flatten_weights
 
-from .problems import Problem, every_cell
+from .problems import Problem, cells_quick
 
 pytest.importorskip("triton")
 from skiprnn_plugin.ops.triton import forward, policy, run_launches  # noqa: E402
@@ -45,11 +45,11 @@ def assert_same_gradients(problem, a, b, tolerance=1e-5):
         torch.testing.assert_close(value, expected[name], atol=tolerance * scale, rtol=tolerance, msg=name)
 
 
-@every_cell
+@cells_quick("gru", "lstm")
 @pytest.mark.parametrize(
     "layers, gate_layers, mode, options",
     [
-        (1, (-1,), "round", {}),
+        pytest.param(1, (-1,), "round", {}, marks=pytest.mark.thorough),
         (2, (0, 1), "bernoulli", LENGTHS),
         pytest.param(1, (-1,), "schedule", {"last_only": True, **LENGTHS}, marks=pytest.mark.thorough),
         pytest.param(2, (0,), "full", {"last_only": True}, marks=pytest.mark.thorough),
@@ -67,14 +67,15 @@ def test_equals_indexed(cell, layers, gate_layers, mode, options):
     assert_same_gradients(small, results, expected)
 
 
-@every_cell
+@cells_quick("gru")
 def test_two_states_are_kept_for_the_last_output(cell):
     small = problem(cell)
     with torch.no_grad():
         assert_same_results(small.run("triton", last_only=True), small.run("indexed", last_only=True))
 
 
-@pytest.mark.parametrize("cell", ["lstm", pytest.param("gru_reset_before", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("cell", ["lstm", "gru_reset_before"])
 def test_several_blocks_of_rows_and_of_units(cell, monkeypatch):
     tile = run_launches.choose_tile
     monkeypatch.setattr(run_launches, "choose_tile", lambda *call: {**tile(*call), "ROWS": 16, "BLOCK": 16})
@@ -96,7 +97,7 @@ def test_goes_on_where_there_was_no_more_room(monkeypatch):
         assert torch.equal(value, other)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.thorough)])
 def test_half_precision(dtype):
     small = problem("gru", batch=2, dtype=dtype, scale=0.4)
     wide = {name: value.detach().float().requires_grad_() for name, value in small.tensors.items()}
@@ -110,8 +111,8 @@ def test_half_precision(dtype):
         torch.testing.assert_close(gradients[name].float(), value, atol=0.03 * scale, rtol=0.03, msg=name)
 
 
-@every_cell
-@pytest.mark.parametrize("gated", [True, False])
+@cells_quick("lstm")
+@pytest.mark.parametrize("gated", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_chain_equals_its_equations(cell, gated):
     layers, count, batch = 2, 4, 3
     small = problem(cell, gate_layers=(0, 1) if gated else (1,))

@@ -12,14 +12,14 @@ GRU = tl.constexpr(1)
 GRU_RESET_BEFORE = tl.constexpr(2)
 RNN = tl.constexpr(3)
 SEARCHED = tl.constexpr(8)  # steps that one iteration searches for an update; a sequence that finds none waits
+COLUMNS = tl.constexpr(8)  # of the weights that products in ieee take together
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
 def sigmoid(x):
     """As a square, because a division takes more instructions to be exact where nobody needs it."""
-    root = tl.math.rsqrt(1 + tl.math.exp2(-LOG2_E * x))
-    return root * root
+    return _sigmoid_exp2(-LOG2_E * x)
 
 
 @triton.jit
@@ -28,13 +28,53 @@ def tanh(x):
 
 
 @triton.jit
-def product(w, h, PRECISION: tl.constexpr, EMULATED: tl.constexpr):
-    """w [N, K] times h [K, R], summed in float32, [N, R].
+def sigmoid_sum(x, u):
+    """sigmoid(x + u), where ``u`` is a product.
 
-    ``PRECISION`` is ``ieee``, ``tf32``, or ``half`` for the dtype of ``w``. ``ieee`` is for R = 1.
+    Both are scaled before they are added. Otherwise Triton would start the product from ``x``, and it would have to
+    wait until ``x`` has come from memory.
+    """
+    return _sigmoid_exp2(-LOG2_E * x.to(tl.float32) + -LOG2_E * u)
+
+
+@triton.jit
+def tanh_sum(x, u):
+    """tanh(x + u), where ``u`` is a product, as :func:`sigmoid_sum`."""
+    return 2 * _sigmoid_exp2(-2 * LOG2_E * x.to(tl.float32) + -2 * LOG2_E * u) - 1
+
+
+@triton.jit
+def _sigmoid_exp2(x):
+    """1 / (1 + 2^x)."""
+    root = tl.math.rsqrt(1 + tl.math.exp2(x))
+    return root * root
+
+
+@triton.jit
+def load_weights(w, H: tl.constexpr, HP: tl.constexpr, PRECISION: tl.constexpr):
+    """A gate's weights [H, H] in the shape that :func:`product` multiplies: [HP, HP], or, for ``ieee``, [HP,
+    HP / COLUMNS, COLUMNS]."""
+    if PRECISION == "ieee":
+        units = tl.arange(0, HP)[:, None, None]
+        columns = (tl.arange(0, HP // COLUMNS) * COLUMNS)[None, :, None] + tl.arange(0, COLUMNS)[None, None, :]
+    else:
+        units = tl.arange(0, HP)[:, None]
+        columns = tl.arange(0, HP)[None, :]
+    return tl.load(w + units * H + columns, mask=(units < H) & (columns < H), other=0.0)
+
+
+@triton.jit
+def product(w, h, PRECISION: tl.constexpr, EMULATED: tl.constexpr):
+    """The weights of a gate, from :func:`load_weights`, times h [HP, R], summed in float32, [HP, R].
+
+    ``PRECISION`` is ``ieee``, ``tf32``, or ``half`` for the dtype of ``w``. ``ieee`` is for R = 1: a thread has a few
+    columns of some units, sums what it has, and adds up with the few threads that have the units' other columns.
     """
     if PRECISION == "ieee":
-        return tl.sum(w * tl.trans(h), 1, keep_dims=True)
+        # The sum over an axis of size 1 changes nothing, but lets Triton choose a layout for h apart from that of w.
+        # Otherwise it may spread w over the threads as it does h, and most of w goes to memory and back in every turn.
+        columns = tl.reshape(tl.cumsum(h, 1), (1, w.shape[1], w.shape[2]))
+        return tl.sum(tl.sum(w * columns, 1), 1)[:, None]
     elif PRECISION == "tf32":
         return tl.dot(w, h, input_precision="tf32")
     elif EMULATED:  # the interpreter has no products of bfloat16; float32 holds the same factors
@@ -50,8 +90,32 @@ def round_to(x, like):
 
 
 @triton.jit
-def search(p, acc, t, end, waits, schedule, noise, threshold, place, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
+def look_ahead(schedule, noise, place, t, end, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
+    """The schedule, or the noise, of the steps that :func:`search` will look at, [R] each; nothing without either.
+
+    Called early, so that nothing waits for memory when p is known. Unmasked, from a step that exists.
+
+    Args:
+        place: where the schedule and the noise of step 0 are, int64 [R].
+        t: the next step, int32 [R].
+        end: the step after the last real one, int32 [R].
+    """
+    place = tl.where(end > 0, place, 0)
+    given = ()
+    for i in tl.static_range(SEARCHED):
+        at = place + tl.maximum(tl.minimum(t + i, end - 1), 0)
+        if SCHEDULED:
+            given = given + (tl.load(schedule + at),)
+        elif NOISY:
+            given = given + (tl.load(noise + at),)
+    return given
+
+
+@triton.jit
+def search(p, acc, t, end, waits, given, threshold, SCHEDULED: tl.constexpr, NOISY: tl.constexpr):
     """Look for an update in the next few steps from ``t`` on, where a row does not wait.
+
+    With the specification's bits, v + min(p, 1 - v) = min(v + p, 1) for every v from 0 to 1; a NaN p also gives 1.
 
     Args:
         p: update probability, [R].
@@ -59,24 +123,26 @@ def search(p, acc, t, end, waits, schedule, noise, threshold, place, SCHEDULED: 
         t: the next step, int32 [R].
         end: the step after the last real one, int32 [R].
         waits: rows that search nothing, [R].
-        place: where the schedule and the noise of step 0 are, int64 [R].
+        given: from :func:`look_ahead`.
 
     Returns:
         ``t`` and ``acc`` before the step that updates, or before the next one to search; and whether ``t`` updates.
     """
-    found = waits
     start = t
+    v = acc
+    searching = waits == 0
+    found = waits != waits
     for i in tl.static_range(SEARCHED):
-        searching = (t < end) & (found == 0)
-        v = acc + tl.where(p <= 1 - acc, p, 1 - acc)
+        v = tl.where(v + p < 1, v + p, 1.0)
+        searching = searching & (start + i < end)
         if SCHEDULED:
-            update = tl.load(schedule + place + start + i, mask=start + i < end, other=0) != 0
+            update = given[i] != 0
         elif NOISY:
-            update = v > tl.load(noise + place + start + i, mask=start + i < end, other=0.0)
+            update = v > given[i]
         else:
             update = v > threshold
         found = found | (searching & update)
-        skips = searching & (update == 0)
-        acc = tl.where(skips, v, acc)
-        t = tl.where(skips, t + 1, t)
-    return t, acc, found & (waits == 0)
+        searching = searching & (update == 0)
+        acc = tl.where(searching, v, acc)
+        t = tl.where(searching, t + 1, t)
+    return t, acc, found

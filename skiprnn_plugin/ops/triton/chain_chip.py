@@ -5,36 +5,63 @@ cell."""
 import triton
 import triton.language as tl
 
-from .arithmetic import GRU, LSTM, RNN, product
+from .arithmetic import GRU, LSTM, RNN, load_weights, product
 
 
 @triton.jit
-def _transposed(w_hh, GATE: tl.constexpr, H: tl.constexpr, HP: tl.constexpr):
-    """The recurrent weights of a gate, transposed, [HP, HP]."""
-    units = tl.arange(0, HP)
-    columns = tl.arange(0, HP)
-    mask = (units < H)[:, None] & (columns < H)[None, :]
-    return tl.load(w_hh + GATE * H * H + columns[None, :] * H + units[:, None], mask=mask, other=0.0)
+def _load(pointer, mask):
+    return tl.load(pointer, mask=mask, other=0.0)
 
 
 @triton.jit
-def _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P: tl.constexpr, HAS_C: tl.constexpr):
-    """The sums s and e of a run, [R], from the gradients of the state and of e after it."""
-    s_tile = dh * tl.load(through_p + at, mask=mask, other=0.0)
-    e_tile = dh * tl.load(through_acc + at, mask=mask, other=0.0)
+def _late(loaded):
+    """The value itself. Triton moves a value to the threads that need it right after its last operation in the threads
+    that loaded it, and there the warps wait for it and for each other. This operation comes when all loads are under
+    way; after the load itself, they would come one by one. (Triton moves it up to the load all the same where the value
+    is the first that is needed, so that one is loaded last.)"""
+    return loaded + 0.0
+
+
+@triton.jit
+def _add_pairs(s_0, e_0, s_1, e_1):
+    return s_0 + s_1, e_0 + e_1
+
+
+@triton.jit
+def _load_gate(through_p, through_acc, scalars, place, at, active, mask, P: tl.constexpr, HAS_C: tl.constexpr):
+    """E and F of a run, each for h and for c (the same again without c), [HP, R]; and its scalars, [R]."""
+    f_h = _load(through_acc + at, mask)
+    f_c = f_h
     if HAS_C:
-        s_tile += dc * tl.load(through_p + at + P, mask=mask, other=0.0)
-        e_tile += dc * tl.load(through_acc + at + P, mask=mask, other=0.0)
-    a = tl.load(scalars + place * 4, mask=active, other=0.0)
-    alpha = tl.load(scalars + place * 4 + 1, mask=active, other=0.0)
-    kappa = tl.load(scalars + place * 4 + 2, mask=active, other=0.0)
-    la = tl.load(scalars + place * 4 + 3, mask=active, other=0.0)
-    return a + tl.sum(s_tile, 0) + alpha * e, kappa + tl.sum(e_tile, 0) + la * e
+        e_c = _load(through_p + at + P, mask)
+        f_c = _load(through_acc + at + P, mask)
+    a = _load(scalars + place * 4, active)
+    alpha = _load(scalars + place * 4 + 1, active)
+    kappa = _load(scalars + place * 4 + 2, active)
+    la = _load(scalars + place * 4 + 3, active)
+    e_h = _load(through_p + at, mask)
+    if not HAS_C:
+        e_c = e_h
+    return e_h, f_h, e_c, f_c, a, alpha, kappa, la
+
+
+@triton.jit
+def _gate(run, dh, dc, e, HAS_C: tl.constexpr):
+    """The sums s and e of a run, [R], from what :func:`_load_gate` returns and the gradients of the state and of e
+    after it."""
+    e_h, f_h, e_c, f_c, a, alpha, kappa, la = run
+    s_tile = dh * _late(e_h)
+    e_tile = dh * _late(f_h)
+    if HAS_C:
+        s_tile += dc * _late(e_c)
+        e_tile += dc * _late(f_c)
+    s_sum, e_sum = tl.reduce((s_tile, e_tile), 0, _add_pairs)
+    return a + s_sum + alpha * e, kappa + e_sum + la * e
 
 
 @triton.jit(do_not_specialize=["B"])
 def chain_kernel(
-    w_hh,
+    transposed,
     gate_weight,
     counts,
     through_p,
@@ -67,12 +94,12 @@ def chain_kernel(
     units = tl.arange(0, HP)
     rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     row_exists = rows < B
-    w_0 = _transposed(w_hh, 0, H, HP)
+    w_0 = load_weights(transposed, H, HP, PRECISION)
     if CELL != RNN:
-        w_1 = _transposed(w_hh, 1, H, HP)
-        w_2 = _transposed(w_hh, 2, H, HP)
+        w_1 = load_weights(transposed + H * H, H, HP, PRECISION)
+        w_2 = load_weights(transposed + 2 * H * H, H, HP, PRECISION)
     if CELL == LSTM:
-        w_3 = _transposed(w_hh, 3, H, HP)
+        w_3 = load_weights(transposed + 3 * H * H, H, HP, PRECISION)
     if GATED:
         weight = tl.load(gate_weight + units, mask=units < H, other=0.0)
     count = tl.load(counts + rows, mask=row_exists, other=0)
@@ -89,64 +116,66 @@ def chain_kernel(
         place = k.to(tl.int64) * B + rows
         mask = active[None, :] & (units < P)[:, None]
         at = place[None, :] * (S * P) + units[:, None]
+        at_factor = place[None, :] * (C * P) + units[:, None]
+        if EVERY:
+            output = _load(outputs + place[None, :] * P + units[:, None], mask)
+        if CELL != RNN:
+            f_1 = _load(factors + at_factor + P, mask)
+            f_2 = _load(factors + at_factor + 2 * P, mask)
+            f_3 = _load(factors + at_factor + 3 * P, mask)
+            f_4 = _load(factors + at_factor + 4 * P, mask)
+        if CELL == LSTM:
+            f_5 = _load(factors + at_factor + 5 * P, mask)
+        f_0 = _load(factors + at_factor, mask)
         if GATED:
-            s, new_e = _gate(through_p, through_acc, scalars, dh, dc, e, place, at, active, mask, P, CELL == LSTM)
+            run = _load_gate(through_p, through_acc, scalars, place, at, active, mask, P, CELL == LSTM)
+        if GATED:
+            s, new_e = _gate(run, dh, dc, e, CELL == LSTM)
             e = tl.where(active, new_e, e)
             tl.store(d_logits + place, s, mask=active)
         new_h = dh
         new_c = dc
         if EVERY:
-            new_h += tl.load(outputs + place[None, :] * P + units[:, None], mask=mask, other=0.0)
+            new_h += _late(output)
         if GATED:
             if CELL == LSTM:
                 new_c += s[None, :] * weight[:, None]
             else:
                 new_h += s[None, :] * weight[:, None]
-        at_factor = place[None, :] * (C * P) + units[:, None]
-        f_0 = tl.load(factors + at_factor, mask=mask, other=0.0)
-        if CELL == LSTM:
-            f_1 = tl.load(factors + at_factor + P, mask=mask, other=0.0)
-            f_2 = tl.load(factors + at_factor + 2 * P, mask=mask, other=0.0)
-            f_3 = tl.load(factors + at_factor + 3 * P, mask=mask, other=0.0)
-            f_4 = tl.load(factors + at_factor + 4 * P, mask=mask, other=0.0)
-            f_5 = tl.load(factors + at_factor + 5 * P, mask=mask, other=0.0)
-            new_c += new_h * f_0
-            tl.store(d_candidates + at + P, new_c, mask=mask)
-            old_h = product(w_0, new_c * f_1, PRECISION, EMULATED)
-            old_h += product(w_1, new_c * f_2, PRECISION, EMULATED)
-            old_h += product(w_2, new_c * f_3, PRECISION, EMULATED)
-            old_h += product(w_3, new_h * f_4, PRECISION, EMULATED)
-            dc = tl.where(active[None, :], new_c * f_5, dc)
-        elif CELL == RNN:
-            old_h = product(w_0, new_h * f_0, PRECISION, EMULATED)
-        else:
-            f_1 = tl.load(factors + at_factor + P, mask=mask, other=0.0)
-            f_2 = tl.load(factors + at_factor + 2 * P, mask=mask, other=0.0)
-            f_3 = tl.load(factors + at_factor + 3 * P, mask=mask, other=0.0)
-            f_4 = tl.load(factors + at_factor + 4 * P, mask=mask, other=0.0)
-            if CELL == GRU:
-                old_h = new_h * f_4
-                old_h += product(w_0, new_h * f_0, PRECISION, EMULATED)
-                old_h += product(w_1, new_h * f_1, PRECISION, EMULATED)
-                old_h += product(w_2, new_h * f_2, PRECISION, EMULATED)
-            else:
-                reset = product(w_2, new_h * f_0, PRECISION, EMULATED)
-                tl.store(d_resets + place[None, :] * P + units[:, None], reset, mask=mask)
-                old_h = new_h * f_3 + reset * f_4
-                old_h += product(w_0, reset * f_1, PRECISION, EMULATED)
-                old_h += product(w_1, new_h * f_2, PRECISION, EMULATED)
         tl.store(d_candidates + at, new_h, mask=mask)
+        if CELL == LSTM:
+            new_c += new_h * _late(f_0)
+            tl.store(d_candidates + at + P, new_c, mask=mask)
+            dc = tl.where(active[None, :], new_c * _late(f_5), dc)
+            old_h = product(w_0, new_c * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_1, new_c * _late(f_2), PRECISION, EMULATED)
+            old_h += product(w_2, new_c * _late(f_3), PRECISION, EMULATED)
+            old_h += product(w_3, new_h * _late(f_4), PRECISION, EMULATED)
+        elif CELL == RNN:
+            old_h = product(w_0, new_h * _late(f_0), PRECISION, EMULATED)
+        elif CELL == GRU:
+            old_h = new_h * _late(f_4)
+            old_h += product(w_0, new_h * _late(f_0), PRECISION, EMULATED)
+            old_h += product(w_1, new_h * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_2, new_h * _late(f_2), PRECISION, EMULATED)
+        else:
+            reset = product(w_2, new_h * _late(f_0), PRECISION, EMULATED)
+            tl.store(d_resets + place[None, :] * P + units[:, None], reset, mask=mask)
+            old_h = new_h * _late(f_3) + reset * _late(f_4)
+            old_h += product(w_0, reset * _late(f_1), PRECISION, EMULATED)
+            old_h += product(w_1, new_h * _late(f_2), PRECISION, EMULATED)
         dh = tl.where(active[None, :], old_h, dh)
         k -= 1
     # run 0, before the first update
     mask = row_exists[None, :] & (units < P)[:, None]
     if GATED:
         at = rows[None, :] * (S * P) + units[:, None]
-        s, e = _gate(through_p, through_acc, scalars, dh, dc, e, rows, at, row_exists, mask, P, CELL == LSTM)
+        run = _load_gate(through_p, through_acc, scalars, rows, at, row_exists, mask, P, CELL == LSTM)
+        s, e = _gate(run, dh, dc, e, CELL == LSTM)
         tl.store(d_p_before + rows, s, mask=row_exists)
         tl.store(d_acc_before + rows, e, mask=row_exists)
     if EVERY:
-        dh += tl.load(outputs + rows[None, :] * P + units[:, None], mask=mask, other=0.0)
+        dh += _load(outputs + rows[None, :] * P + units[:, None], mask)
     tl.store(d_h_before + at_state, dh, mask=tile)
     if CELL == LSTM:
         tl.store(d_c_before + at_state, dc, mask=tile)

@@ -7,39 +7,53 @@ of every one, whichever step that is. The mathematics is in :mod:`..reference`.
 import triton
 import triton.language as tl
 
-from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, product, round_to, search, sigmoid, tanh
+from .arithmetic import (
+    GRU,
+    GRU_RESET_BEFORE,
+    LSTM,
+    RNN,
+    load_weights,
+    look_ahead,
+    product,
+    round_to,
+    search,
+    sigmoid,
+    sigmoid_sum,
+    tanh,
+    tanh_sum,
+)
 
+UNALIGNED = [
+    "x",
+    "p_before",
+    "acc_before",
+    "begin",
+    "end",
+    "schedule",
+    "noise",
+    "updates",
+]  # likewise, elsewhere in memory
 UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]  # no new kernel for other numbers of these
 
 
 @triton.jit
 def _input(
-    GATE: tl.constexpr,
-    projected,
-    x,
-    x_step,
-    x_feature,
-    at_projected,
-    at_x,
-    t,
-    w_0,
-    w_1,
-    bias,
-    take,
-    units,
-    G: tl.constexpr,
-    P: tl.constexpr,
-    D: tl.constexpr,
+    GATE: tl.constexpr, place, x_feature, w_0, w_1, bias, units, P: tl.constexpr, HP: tl.constexpr, D: tl.constexpr
 ):
-    """W x + b of one gate at the steps ``t`` of the rows that ``take``, [HP, R]."""
+    """W x + b of one gate, [HP, R], at ``place`` [R]: pointers to the steps of x, or of the projected x if D = 0.
+
+    In whichever dtype it comes: a conversion here would make the next gate's load wait for this one.
+    """
     if D == 0:
-        place = (at_projected + t.to(tl.int64) * (G * P) + GATE * P)[None, :] + units[:, None]
-        return tl.load(projected + place, mask=take[None, :] & (units < P)[:, None], other=0.0).to(tl.float32)
+        places = place[None, :] + (GATE * P + units)[:, None]
+        if P == HP:
+            return tl.load(places)
+        else:
+            return tl.load(places, mask=(units < P)[:, None], other=0.0)
     else:
-        place = x + at_x + t.to(tl.int64) * x_step
-        value = w_0[:, None] * tl.load(place, mask=take, other=0.0).to(tl.float32)[None, :]
+        value = w_0[:, None] * tl.load(place).to(tl.float32)[None, :]
         if D == 2:
-            value += w_1[:, None] * tl.load(place + x_feature, mask=take, other=0.0).to(tl.float32)[None, :]
+            value += w_1[:, None] * tl.load(place + x_feature).to(tl.float32)[None, :]
         return value + bias[:, None]
 
 
@@ -59,7 +73,7 @@ def _input_weights(w_ih, bias, GATE: tl.constexpr, units, H: tl.constexpr, D: tl
     return first, second, added
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
 def forward_kernel(
     x,
     x_row,
@@ -111,18 +125,16 @@ def forward_kernel(
 ):
     S: tl.constexpr = 2 if CELL == LSTM else 1
     units = tl.arange(0, HP)
-    columns = tl.arange(0, HP)
     rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     row_exists = rows < B
+    near = tl.minimum(rows, B - 1)
     unit_exists = units < H
-    square = unit_exists[:, None] & (columns < H)[None, :]
-    at_w = units[:, None] * H + columns[None, :]
-    w_0 = tl.load(w_hh + at_w, mask=square, other=0.0)
+    w_0 = load_weights(w_hh, H, HP, PRECISION)
     if CELL != RNN:
-        w_1 = tl.load(w_hh + H * H + at_w, mask=square, other=0.0)
-        w_2 = tl.load(w_hh + 2 * H * H + at_w, mask=square, other=0.0)
+        w_1 = load_weights(w_hh + H * H, H, HP, PRECISION)
+        w_2 = load_weights(w_hh + 2 * H * H, H, HP, PRECISION)
     if CELL == LSTM:
-        w_3 = tl.load(w_hh + 3 * H * H + at_w, mask=square, other=0.0)
+        w_3 = load_weights(w_hh + 3 * H * H, H, HP, PRECISION)
     if CELL == GRU:
         b_n = tl.load(bias_n + units, mask=unit_exists, other=0.0).to(tl.float32)
     a_0, c_0, b_0 = _input_weights(w_ih, bias, 0, units, H, D)
@@ -156,6 +168,7 @@ def forward_kernel(
 
     going = tl.max(((t < last) & (count < capacity)).to(tl.int32), 0)
     while going > 0:
+        given = look_ahead(schedule, noise, rows * T, t, last, SCHEDULED, NOISY)
         if CELL != RNN:
             u_0 = product(w_0, h, PRECISION, EMULATED)
             u_1 = product(w_1, h, PRECISION, EMULATED)
@@ -173,36 +186,34 @@ def forward_kernel(
             p = tl.where(count > 0, sigmoid(logit), p_start)
             if RECORDS:
                 tl.store(record_p + count.to(tl.int64) * B + rows, p, mask=row_exists)
-        t, acc, found = search(
-            p, acc, t, last, count >= capacity, schedule, noise, threshold, rows * T, SCHEDULED, NOISY
-        )
-        at_projected = rows * T * (G * P)
-        at_x = rows * x_row
-        x_0 = _input(0, projected, x, x_step, x_feature, at_projected, at_x, t, a_0, c_0, b_0, found, units, G, P, D)
+        t, acc, found = search(p, acc, t, last, count >= capacity, given, threshold, SCHEDULED, NOISY)
+        # Unmasked: where a row found no update, what is read is not used
+        step = tl.minimum(t, T - 1).to(tl.int64)
+        if D == 0:
+            place = projected + (near * T + step) * (G * P)
+        else:
+            place = x + near * x_row + step * x_step
+        x_0 = _input(0, place, x_feature, a_0, c_0, b_0, units, P, HP, D)
         if CELL != RNN:
-            x_1 = _input(
-                1, projected, x, x_step, x_feature, at_projected, at_x, t, a_1, c_1, b_1, found, units, G, P, D
-            )
-            x_2 = _input(
-                2, projected, x, x_step, x_feature, at_projected, at_x, t, a_2, c_2, b_2, found, units, G, P, D
-            )
+            x_2 = _input(2, place, x_feature, a_2, c_2, b_2, units, P, HP, D)
+            x_1 = _input(1, place, x_feature, a_1, c_1, b_1, units, P, HP, D)
         if CELL == LSTM:
-            x_3 = _input(
-                3, projected, x, x_step, x_feature, at_projected, at_x, t, a_3, c_3, b_3, found, units, G, P, D
-            )
-            new_c = sigmoid(x_1 + u_1) * c + sigmoid(x_0 + u_0) * tanh(x_2 + u_2)
-            new_h = sigmoid(x_3 + u_3) * tanh(new_c)
+            x_3 = _input(3, place, x_feature, a_3, c_3, b_3, units, P, HP, D)
+            new_c = sigmoid_sum(x_1, u_1) * c + sigmoid_sum(x_0, u_0) * tanh_sum(x_2, u_2)
+            new_h = sigmoid_sum(x_3, u_3) * tanh(new_c)
             new_c = round_to(new_c, h_after)
         elif CELL == GRU:
-            z = sigmoid(x_1 + u_1)
-            n = tanh(x_2 + sigmoid(x_0 + u_0) * (u_2 + b_n[:, None]))
+            r = sigmoid_sum(x_0, u_0)
+            z = sigmoid_sum(x_1, u_1)
+            n = tanh(x_2.to(tl.float32) + r * (u_2 + b_n[:, None]))
             new_h = n + z * (h - n)
         elif CELL == GRU_RESET_BEFORE:
-            z = sigmoid(x_1 + u_1)
-            n = tanh(x_2 + product(w_2, sigmoid(x_0 + u_0) * h, PRECISION, EMULATED))
+            r = sigmoid_sum(x_0, u_0)
+            z = sigmoid_sum(x_1, u_1)
+            n = tanh_sum(x_2, product(w_2, r * h, PRECISION, EMULATED))
             new_h = n + z * (h - n)
         else:
-            new_h = tanh(x_0 + u_0)
+            new_h = tanh_sum(x_0, u_0)
         new_h = round_to(new_h, h_after)
         h = tl.where(found[None, :], new_h, h)
         if CELL == LSTM:

@@ -12,7 +12,7 @@ bytes.
 import triton
 import triton.language as tl
 
-from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, round_to, search, sigmoid, tanh
+from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, look_ahead, round_to, search, sigmoid, tanh
 
 FOUND = tl.constexpr(2)  # in ``status``: this iteration updates the sequence; 1: it goes on later; 0: it has ended
 
@@ -64,6 +64,7 @@ def decide_kernel(
     updated = tl.load(status + rows, mask=exists, other=0) == FOUND
     t = tl.where(updated, t + 1, t)
     count = tl.where(updated, count + 1, count)
+    given = look_ahead(schedule, noise, rows * T, t, last, SCHEDULED, NOISY)
     if READ > 0:
         blocks = tl.arange(0, BLOCKS_PADDED).to(tl.int64)
         tile = (blocks < BLOCKS)[:, None] & updated[None, :]
@@ -76,9 +77,7 @@ def decide_kernel(
     place = count.to(tl.int64) * B + rows
     if RECORDS:
         tl.store(record_p + place, row_p, mask=updated)
-    t, row_acc, found = search(
-        row_p, row_acc, t, last, count >= capacity, schedule, noise, threshold, rows * T, SCHEDULED, NOISY
-    )
+    t, row_acc, found = search(row_p, row_acc, t, last, count >= capacity, given, threshold, SCHEDULED, NOISY)
     goes_on = (t < last) & (count < capacity)
     if READ > 0:
         tl.store(p + rows, row_p, mask=exists)

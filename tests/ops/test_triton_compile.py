@@ -1,0 +1,129 @@
+"""The kernels that work through whole sequences fit the GPUs that the policy chooses them for. They are compiled for
+these GPUs, which need not be here.
+
+``TRITON_INTERPRET`` counts when a kernel is defined, so processes of their own compile; see :mod:`.compile_triton`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from skiprnn_plugin.ops import ENGINES
+from skiprnn_plugin.ops.triton.policy import ROWS, Device, fits, shared_memory
+
+from ..command_line import ROOT
+
+missing = ENGINES["triton"].missing()
+pytestmark = pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
+
+PROCESSES = 2
+CELLS = ("lstm", "gru", "gru_reset_before", "rnn")
+# What a program can have, in bytes, from NVIDIA's CUDA C++ Programming Guide, "Technical Specifications per Compute
+# Capability"
+SHARED = {80: 163 * 1024, 90: 227 * 1024, 100: 227 * 1024}
+SPILLED = 256  # bytes of a thread; what it spills stays in the first cache
+# Kernels that the quick tests compile: architecture, precision, cell, H and sequences of a program
+QUICK = [
+    ("chain_kernel", 90, "half", "lstm", 128, 8),
+    ("chain_kernel", 90, "ieee", "lstm", 128, 1),
+    ("forward_kernel", 80, "half", "gru", 110, 1),
+    ("forward_kernel", 90, "tf32", "gru", 128, 8),
+    ("forward_kernel", 90, "ieee", "gru_reset_before", 110, 1),
+    ("forward_kernel", 100, "half", "lstm", 128, 8),
+]
+
+
+def list_variants():
+    """Every variant that the policy can choose with 128 units, and a few with fewer."""
+    found = list(QUICK)
+    for arch, shared in SHARED.items():
+        device = Device(arch // 10, 132, shared)
+        for precision, counts in ROWS.items():
+            for cell in CELLS:
+                for rows in counts:
+                    for kernel in ("forward_kernel", "chain_kernel"):
+                        if fits(precision, cell, 128, rows, device):
+                            found.append((kernel, arch, precision, cell, 128, rows))
+    for precision, rows, hidden in (
+        ("half", 8, 64),
+        ("tf32", 8, 64),
+        ("ieee", 1, 64),
+        ("half", 8, 20),
+        ("tf32", 16, 5),
+    ):
+        for kernel in ("forward_kernel", "chain_kernel"):
+            found.extend((kernel, 90, precision, cell, hidden, rows) for cell in ("lstm", "gru_reset_before"))
+    found.append(("prepare_kernel", 90, "half", "lstm", 128, 8))
+    found.append(("candidates_kernel", 90, "half", "lstm", 128, 8))
+    return dict.fromkeys(found)
+
+
+def params():
+    ids = ["-".join(map(str, variant)) for variant in list_variants()]
+    marks = [() if variant in QUICK else pytest.mark.thorough for variant in list_variants()]
+    return [pytest.param(*v, id=name, marks=mark) for v, name, mark in zip(list_variants(), ids, marks)]
+
+
+def describe(kernel, arch, precision, cell, hidden, rows):
+    """A variant as :mod:`.compile_triton` reads it."""
+    units = max(16, 1 << (hidden - 1).bit_length())
+    return {
+        "kernel": kernel,
+        "arch": arch,
+        "cell": cell,
+        "hidden": hidden,
+        "dtype": "bfloat16" if precision == "half" else "float32",
+        "plan": {"on_chip": True, "rows": rows, "warps": units // 16, "precision": precision},
+        "records": True,
+    }
+
+
+@pytest.fixture(scope="module")
+def measured(request, tmp_path_factory):
+    """What was measured of each variant that the tests at hand ask for."""
+    items = [item for item in request.session.items if item.path == request.path]
+    asked = [tuple(item.callspec.params[name] for name in NAMES) for item in items if hasattr(item, "callspec")]
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment.update(TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")), OMP_NUM_THREADS="1")
+
+    def compile_some(first):
+        variants = json.dumps([describe(*variant) for variant in asked[first::PROCESSES]])
+        command = [sys.executable, "-m", "tests.ops.compile_triton"]
+        process = subprocess.run(command, input=variants, capture_output=True, text=True, cwd=ROOT, env=environment)
+        assert process.returncode == 0, process.stderr
+        return [json.loads(line) for line in process.stdout.splitlines()]
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        parts = list(pool.map(compile_some, range(PROCESSES)))
+    return {variant: parts[i % PROCESSES][i // PROCESSES] for i, variant in enumerate(asked)}
+
+
+NAMES = ("kernel", "arch", "precision", "cell", "hidden", "rows")
+
+
+@pytest.mark.parametrize(NAMES, params())
+def test_it_fits(measured, kernel, arch, precision, cell, hidden, rows):
+    got = measured[kernel, arch, precision, cell, hidden, rows]
+    assert "error" not in got, f"{got['variant']}: {got['error']}"
+    assert got["spilled"] <= SPILLED, f"spills more than {SPILLED} bytes: {got}"
+    assert got["shared"] <= SHARED[arch], f"sm_{arch} has {SHARED[arch]} bytes of shared memory: {got}"
+    if kernel in ("forward_kernel", "chain_kernel"):
+        assert got["loop"] > 50, f"no loop found: {got}"
+        units = 16 * got["variant"]["plan"]["warps"]
+        promised = shared_memory(precision, cell, units, rows)
+        assert got["shared"] <= promised, f"the policy says {promised} bytes of shared memory: {got}"
+        assert got["LDSM"] < loads(kernel, precision, cell, units, rows), f"loads weights in the loop: {got}"
+
+
+def loads(kernel, precision, cell, units, rows):
+    """How many instructions of 512 bytes load the vectors that are multiplied, and a warp's part of one gate's weights,
+    from shared memory."""
+    forward = {"lstm": 1, "gru": 1, "gru_reset_before": 2, "rnn": 1}
+    backward = {"lstm": 4, "gru": 3, "gru_reset_before": 3, "rnn": 1}
+    vectors = (forward if kernel == "forward_kernel" else backward)[cell]
+    size = 2 if precision == "half" else 4
+    return vectors * -(-units * max(8, rows) * size // 512) + units * 16 * size // 512
