@@ -107,8 +107,8 @@ class SkipRNNEncoder(FairseqEncoder):
     def __init__(self, cfg: SkipRNNSeq2SeqConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         super().__init__(dictionary)
         self.embed_tokens = embed_tokens
-        self.dropout_in = FairseqDropout(_dropout(cfg, "encoder_dropout_in"))
-        self.dropout_out = FairseqDropout(_dropout(cfg, "encoder_dropout_out"))
+        self.dropout_in = FairseqDropout(_dropout(cfg, "encoder_dropout_in"), module_name=type(self).__name__)
+        self.dropout_out = FairseqDropout(_dropout(cfg, "encoder_dropout_out"), module_name=type(self).__name__)
         self.rnn = build_rnn(
             cfg,
             cfg.encoder_embed_dim,
