@@ -89,6 +89,15 @@ def test_a_run_that_is_resumed(corpus, arch):
     torch.testing.assert_close(load(corpus, f"{arch}-resumed")["model"], load(corpus, arch)["model"], rtol=0, atol=0)
 
 
+def test_hydra(corpus):
+    (command,) = commands_of(PAGE, "fairseq-hydra-train")
+    small = "model.encoder_embed_dim=8 model.decoder_embed_dim=8 model.decoder_out_embed_dim=8 dataset.num_workers=0"
+    found = validation(corpus, f"{command} {small} optimization.max_update=3 hydra.run.dir=runs/hydra")
+    assert float(found["valid_budget_loss"]) > 0
+    checkpoint = torch.load(corpus.path / "runs/hydra/checkpoints/checkpoint_last.pt")
+    assert checkpoint["cfg"]["model"]["cell"] == "lstm" and "encoder.rnn.update_weight" in checkpoint["model"]
+
+
 SAME = "--user-dir skiprnn_plugin --task translation --arch skip_lstm_seq2seq"
 
 
