@@ -151,10 +151,10 @@ def check_compiled_span(begin: Optional[Tensor], end: Optional[Tensor], steps: i
     """The part of :func:`check_span` that looks at values, which is left out while torch.compile traces; for when the
     compiled code runs."""
     before = 0 if begin is None else begin
-    if begin is not None and bool(((begin < 0) | (begin > steps)).any()):
+    if begin is not None and any_of((begin < 0) | (begin > steps)):
         low, high = int(begin.min()), int(begin.max())
         raise ValueError(f"offsets: expected values from 0 to the {steps} steps of x, got {low} to {high}")
-    if end is not None and bool(((end < before) | (end > steps)).any()):
+    if end is not None and any_of((end < before) | (end > steps)):
         low, high = int((end - before).min()), int(end.max())
         raise ValueError(
             f"lengths: expected values from 0, and none beyond the {steps} steps of x, got {low} as the smallest, and "

@@ -57,8 +57,10 @@ def is_batched(*tensors: Optional[Tensor]) -> bool:
 
 
 def has_values(tensor: Tensor) -> bool:
-    """Whether Python may look at the tensor's values."""
-    return not (torch.compiler.is_compiling() or has_only_shape(tensor) or is_batched(tensor))
+    """Whether Python may look at the tensor's values. While a CUDA graph is captured there are none yet."""
+    if torch.compiler.is_compiling() or has_only_shape(tensor) or is_batched(tensor):
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def has_only_shape(tensor: Tensor) -> bool:

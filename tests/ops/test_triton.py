@@ -106,22 +106,68 @@ def test_a_state_that_is_carried_on_gives_the_same_bits():
 
 
 @pytest.mark.thorough
-def test_records_in_several_parts_give_the_same_bits(monkeypatch):
-    """When the records of all steps would take too much memory."""
-    from skiprnn_plugin.ops.triton import backward, forward
+@pytest.mark.parametrize("inputs, cell", [(1, "gru"), (3, "lstm")])
+def test_parts_that_fit_into_memory_give_the_same_bits(inputs, cell, monkeypatch):
+    """Parts of the records, and parts of the batch."""
+    from skiprnn_plugin.ops.triton import call, forward
 
-    problem = make_problem("gru")
+    problem = make_problem(cell, inputs=inputs)
     options = {"threshold": 0.9, **SPAN}
     expected = problem.run("triton", **options)
     gradients = problem.gradients(expected)
-    monkeypatch.setattr(forward, "ROOM", 2 * 4 * 16 * 4)  # bytes: two updates of four sequences
-    got = problem.run("triton", **options)
+    monkeypatch.setattr(forward, "ROOM", 4 * 2 * 16 * 4)  # bytes: one or two updates of four sequences
+    assert_equal(problem.gradients(assert_equal_results(problem.run("triton", **options), expected)), gradients)
+    monkeypatch.setattr(call, "room", lambda x: 1)  # a sequence at a time
+    got = assert_equal_results(problem.run("triton", **options), expected)
+    for name, value in problem.gradients(got).items():
+        assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
+
+
+def assert_equal_results(got, expected):
     for value, reference in zip((got[0], *got[1], got[2]), (expected[0], *expected[1], expected[2])):
         assert value is None or torch.equal(value, reference)
-    assert_equal(problem.gradients(got), gradients)
-    monkeypatch.setattr(backward, "ROOM", 1)  # a sequence at a time
-    for name, value in problem.gradients(problem.run("triton", **options)).items():
-        assert_close(value, gradients[name], f"gradient of {name}", 1e-6)
+    return got
+
+
+@pytest.mark.thorough
+def test_a_layer_that_the_gate_reads_twice():
+    problem = Problem("lstm", 2, 5, 1, 5, 1, dtype=torch.float32, gate_layers=(0, 0))
+    got, expected = problem.run("triton"), problem.run("indexed")
+    assert_equal(got[2], expected[2])
+    expected = problem.gradients(expected)
+    for name, value in problem.gradients(got).items():
+        assert_close(value, expected[name], name)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("layers", [1, 2])
+def test_gradients_of_any_layout(layers):
+    """Of the final state, and of outputs by a sum, whose gradient is one number in all places."""
+    problem = make_problem("lstm", layers=layers)
+    found = []
+    for engine in ("triton", "indexed"):
+        output, state, _ = problem.run(engine)
+        h = state.h.transpose(1, 2) * torch.arange(4.0)
+        total = output.sum() + h.sum() + state.c.sum()
+        state.h.detach().zero_()  # no other result shares its memory
+        found.append(torch.autograd.grad(total, list(problem.tensors.values()), allow_unused=True))
+    for name, value, expected in zip(problem.tensors, *found):
+        assert value is None or not value.any() if expected is None else True
+        if expected is not None:
+            assert_close(value, expected, name)
+
+
+def test_warps_are_a_power_of_two():
+    """Triton takes nothing else."""
+    from skiprnn_plugin.ops.triton.backward import count_warps
+
+    assert [count_warps(size) for size in (16, 768, 1536, 2048, 3072, 100000)] == [1, 1, 4, 4, 8, 8]
+
+
+def test_no_features():
+    problem = make_problem("gru", inputs=0)
+    with torch.no_grad():
+        assert_close(problem.run("triton")[0], problem.run("indexed")[0])
 
 
 @pytest.mark.thorough

@@ -10,13 +10,12 @@ from triton import cdiv, next_power_of_2
 
 from ..types import LayerWeights, Operands, Results, flatten_weights
 from . import policy
-from .call import KERNEL_CELLS, Call, Chained, Prepared, Records, pad_gates, project
+from .call import KERNEL_CELLS, Call, Chained, Prepared, Records, fit_rows, pad_gates, project, weights_by_state
 from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
 
-ROOM = 1 << 32  # bytes that the backward of the sequences at hand may take
 TILE = 512  # elements of a layer at some steps that a program of the candidates' kernel works on
 RESET_BEFORE = "gru_reset_before"
 
@@ -28,7 +27,7 @@ def backward(
     if call.operands.c is None:
         gradients = gradients._replace(c=None)  # a registered op has an empty tensor instead
     batch = len(updates)
-    at_once = max(1, min(batch, ROOM // _bytes_per_row(call, records)))
+    at_once = fit_rows(updates, _bytes_per_row(call, records))
     sums = [
         LayerWeights(*(torch.zeros_like(w, dtype=torch.float32) for w in layer[:4]), None, None)
         for layer in call.layers
@@ -54,9 +53,14 @@ def backward(
 
 def _bytes_per_row(call: Call, records: Records) -> int:
     layers, states, gates = len(call.layers), call.num_states, call.cell.num_gates
-    per_update = layers * (3 * gates + NUM_FACTORS[call.options.cell]) + 3 * states + 1
-    per_step = layers * gates + states
-    return 4 * call.width * (per_update * len(records.p) + per_step * call.operands.x.shape[1])
+    _, steps, features = call.operands.x.shape
+    per_update = call.width * (layers * (3 * gates + NUM_FACTORS[call.options.cell]) + 3 * states + 1) + 2 * features
+    return 4 * (per_update * len(records.p) + (call.width * (layers * gates + states) + features) * steps)
+
+
+def count_warps(size: int) -> int:
+    """Warps of a program that works on vectors of ``size``; a power of two."""
+    return max(1, min(8, next_power_of_2(size // 512)))
 
 
 def _rows(gradients: Results, some: slice) -> Results:
@@ -94,7 +98,7 @@ class _Rows:
         candidates, factors = self._candidates()
         prepared = self._prepare(candidates, factors)
         del candidates
-        d_h = gradients.h.to(torch.float32, copy=True)
+        d_h = gradients.h.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
         d_c = None if operands.c is None else gradients.c.to(torch.float32).contiguous()
         if call.options.last_only:
             d_h[-1] += gradients.output
@@ -162,16 +166,6 @@ class _Rows:
             candidates_kernel[grid](**arguments)
         return candidates, factors
 
-    def _flat_gate_weight(self) -> Optional[Tensor]:
-        """The gate's weight where the state has what the gate reads, 0 elsewhere, [S, P]."""
-        call, weight = self.call, self.call.operands.gate_weight
-        if weight is None:
-            return None
-        flat = weight.new_zeros(call.num_states, call.width)
-        for layer, columns in zip(call.options.gate_layers, weight[0].split(call.hidden)):
-            flat[self._read_by_gate(layer), : call.hidden] += columns  # a layer may be read twice
-        return flat
-
     def _read_by_gate(self, layer: int) -> int:
         """The state of a layer that the gate reads."""
         return layer + (len(self.call.layers) if self.call.cell.has_c else 0)
@@ -198,7 +192,7 @@ class _Rows:
             operands.end,
             operands.acc,
             candidates,
-            self._flat_gate_weight(),
+            weights_by_state(call),
             operands.gate_bias,
             gradients.output,
             *(gradients.output.stride() if every else (0, 0, 0)),
@@ -219,7 +213,7 @@ class _Rows:
             GATED=gated,
             LEARNED=call.is_learned,
             EVERY=every,
-            num_warps=max(1, min(8, size // 512)),
+            num_warps=count_warps(size),
         )
         return prepared
 
@@ -279,7 +273,7 @@ class _Rows:
         x, times, counts = self.call.operands.x, self.records.times[1:], self.records.counts
         made = torch.arange(len(times), device=x.device).unsqueeze(1) < counts
         rows = torch.arange(len(x), device=x.device)
-        return x[rows, times.masked_fill(~made, 0).long()].masked_fill(~made.unsqueeze(-1), 0)
+        return x[rows, times.masked_fill(~made, 0).long()].masked_fill_(~made.unsqueeze(-1), 0)
 
     def _scatter(self, values: Tensor) -> Tensor:
         """Values of the updates, [K, B, D], at their steps, [B, T, D]; 0 elsewhere."""

@@ -173,3 +173,40 @@ class Chained(NamedTuple):
     c: Optional[Tensor]
     p: Optional[Tensor]
     acc: Optional[Tensor]
+
+
+def room(x: Tensor) -> int:
+    """Bytes that a pass may take for what it computes on its way: an eighth of the memory of the device. This never
+    depends on what is free, as the order of sums follows from it."""
+    return torch.cuda.get_device_properties(x.device).total_memory // 8 if x.is_cuda else 1 << 32
+
+
+def fit_rows(x: Tensor, bytes_per_row: int) -> int:
+    """How many sequences to work on at once, so that they take no more than :func:`room`."""
+    batch, count = len(x), max(1, room(x) // max(1, bytes_per_row))
+    return batch if count >= batch else max(count // 16 * 16, min(count, 16))
+
+
+def pad_units(call: Call, tensor: Tensor) -> Tensor:
+    """[..., H] as [..., P], padded with zeros; contiguous."""
+    return tensor if call.width == call.hidden else pad(tensor, (0, call.width - call.hidden))
+
+
+def weights_by_layer(call: Call) -> Optional[Tensor]:
+    """The gate's weights for each layer, [num_layers, P], 0 where it does not read; None without a gate."""
+    if not call.is_gated:
+        return None
+    weight, chosen = call.operands.gate_weight, call.options.gate_layers
+    if len(call.layers) == len(chosen) == 1:  # mostly
+        return pad_units(call, weight)
+    weights = weight.new_zeros(len(call.layers), call.width)
+    for layer, values in zip(chosen, weight.view(len(chosen), call.hidden)):
+        weights[layer, : call.hidden] += values  # a layer may be read twice
+    return weights
+
+
+def weights_by_state(call: Call) -> Optional[Tensor]:
+    """The gate's weights for each part of the state, [S, P]: :func:`weights_by_layer` for c, if the cell has one, and
+    otherwise for h."""
+    weights = weights_by_layer(call)
+    return torch.cat([torch.zeros_like(weights), weights]) if call.is_gated and call.cell.has_c else weights

@@ -25,7 +25,7 @@ def _gate(projected, at_projected, recurrent, at_recurrent, GATE: tl.constexpr, 
     return value + tl.load(recurrent + at_recurrent + GATE * P, mask=mask, other=0.0).to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["B", "T"])
+@triton.jit(do_not_specialize=["B", "T"], do_not_specialize_on_alignment=["held", "updates", "begin", "end"])
 def candidates_kernel(
     projected,
     recurrent,

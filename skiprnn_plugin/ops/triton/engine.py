@@ -18,6 +18,8 @@ def missing() -> Optional[str]:
     """Why triton cannot be used; None if it can."""
     if importlib.util.find_spec("triton") is None:
         return "needs triton, which is not installed"
+    if torch.version.hip is not None:
+        return "is for NVIDIA's GPUs"
     return None
 
 

@@ -1,6 +1,6 @@
 """The forward pass: chooses the kernels, makes room for the records, and builds the results from them."""
 
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from torch import Tensor
 from ..reference import real_steps
 from ..types import Results
 from . import policy
-from .call import NARROW, Call, Records, project
+from .call import NARROW, Call, Records, fit_rows, project
 from .run_chip import run_chip
 from .run_launches import run_launches
 
@@ -17,39 +17,58 @@ ROOM = 1 << 30  # bytes of states to make room for at once
 
 def forward(call: Call, keep: bool) -> Tuple[Results, Optional[Records]]:
     """The results, and the records if there is a need of them."""
+    x = call.operands.x
+    batch, steps, features = x.shape
+    plan = policy.choose(call)
+    if plan.on_chip and 0 < features <= NARROW:
+        return _forward(plan, call, None, keep)
+    at_once = fit_rows(x, steps * call.cell.num_gates * call.width * x.element_size())
+    parts = []
+    for first in range(0, batch, at_once):
+        part = call if at_once == batch else call.rows(slice(first, first + at_once))
+        parts.append(_forward(plan, part, project(part, 0, part.operands.x), keep))
+    return parts[0] if len(parts) == 1 else _join_rows(parts)
+
+
+def _forward(plan: policy.Plan, call: Call, projected: Optional[Tensor], keep: bool) -> Tuple[Results, Records]:
+    """:func:`forward` of sequences whose W x + b, [B, T, G * P], is there, or of so few features that the kernel
+    multiplies them itself."""
     x, last_only = call.operands.x, call.options.last_only
     batch, steps, _ = x.shape
-    plan = policy.choose(call)
     run = run_chip if plan.on_chip else run_launches
-    records_states = keep or not last_only
-    projected = None if plan.on_chip and x.shape[-1] <= NARROW else project(call, 0, x)
     updates = call.operands.p.new_zeros(batch, steps)
-    per_update = batch * call.num_states * call.width * x.element_size()
+    if last_only and not keep:
+        after, _, _ = run(plan, call, projected, None, steps, updates)
+        return Results(after.h[-1].clone(), after.h, after.c, after.p, after.acc, updates), None
     capacity = steps
     if not _is_captured(x):  # a captured graph has no place where the host could look whether the room was enough
-        capacity = min(steps, max(1, ROOM // per_update))
-    after, parts, done = call.operands, [], False
-    while not done:
-        records = Records.empty(call, capacity) if records_states else None
-        after, begin, counts = run(
-            plan, call._replace(operands=after), projected, records, capacity if records_states else steps, updates
-        )
-        after = after._replace(begin=begin)
-        if not records_states:
-            break
-        if capacity == steps:
-            done = True
-        else:
-            done = bool((begin >= after.end).all())
-        parts.append(records)
-    records = None
-    if records_states:
-        records = _join(parts)
-        if not _is_captured(x):
-            records = _shrink(records)
-    results = Results(None, after.h, after.c, after.p, after.acc, updates)
+        capacity = min(steps, max(1, ROOM // (batch * call.num_states * call.width * x.element_size())))
+    after, parts, ended = call.operands, [], False
+    while not ended:
+        records = Records.empty(call, capacity)
+        after, begin, _ = run(plan, call._replace(operands=after), projected, records, capacity, updates)
+        after = after._replace(begin=begin.to(torch.int64))
+        ended = capacity == steps or bool((begin >= after.end).all())
+        parts.append(records if _is_captured(x) else _shrink(records))
+    records, parts = _join(parts), None  # which frees the parts
     output = after.h[-1].clone() if last_only else _outputs(call, records, updates)
-    return results._replace(output=output), records
+    return Results(output, after.h, after.c, after.p, after.acc, updates), records
+
+
+def _join_rows(parts: List[Tuple[Results, Optional[Records]]]) -> Tuple[Results, Optional[Records]]:
+    """The results and records of all sequences, from those of some at a time."""
+    results, records = zip(*parts)
+    columns = []
+    for name, column in zip(Results._fields, zip(*results)):
+        columns.append(None if column[0] is None else torch.cat(column, 1 if name in ("h", "c") else 0))
+    if records[0] is None:
+        return Results(*columns), None
+    longest = max(len(part.p) for part in records)
+    padded = []
+    for part in records:
+        missing = longest - len(part.p)
+        padded.append([torch.cat([tensor, tensor.new_zeros(missing, *tensor.shape[1:])]) for tensor in part[:4]])
+    return Results(*columns), Records(*(torch.cat(c, 1) for c in zip(*padded)), torch.cat([r.counts for r in records]))
 
 
 def _is_captured(x: Tensor) -> bool:

@@ -23,6 +23,16 @@ from .arithmetic import (
     tanh_sum,
 )
 
+UNALIGNED = [
+    "x",
+    "p_before",
+    "acc_before",
+    "begin",
+    "end",
+    "schedule",
+    "noise",
+    "updates",
+]  # likewise, elsewhere in memory
 UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]  # no new kernel for other numbers of these
 
 
@@ -63,7 +73,7 @@ def _input_weights(w_ih, bias, GATE: tl.constexpr, units, H: tl.constexpr, D: tl
     return first, second, added
 
 
-@triton.jit(do_not_specialize=UNSPECIALIZED)
+@triton.jit(do_not_specialize=UNSPECIALIZED, do_not_specialize_on_alignment=UNALIGNED)
 def forward_kernel(
     x,
     x_row,

@@ -37,7 +37,10 @@ def _load(pointer, mask):
     return tl.load(pointer, mask=mask, other=0.0).to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["B", "T", "output_row", "output_step", "output_unit", "update_row", "update_step"])
+@triton.jit(
+    do_not_specialize=["B", "T", "output_row", "output_step", "output_unit", "update_row", "update_step"],
+    do_not_specialize_on_alignment=["d_output", "d_updates", "d_p", "d_acc", "acc_before", "begin", "end"],
+)
 def prepare_kernel(
     states,
     record_p,
@@ -92,7 +95,7 @@ def prepare_kernel(
         place = k * B + row
         units = tl.arange(0, SP_PADDED)
         exists = units < SP
-        top = units - TOP
+        top = (units - TOP).to(tl.int64)
         is_top = (top >= 0) & (top < H)
         row_output = d_output + row * output_row + top * output_unit
         t = tl.load(begin + row).to(tl.int32) - 1

@@ -7,7 +7,7 @@ from torch import Tensor
 from triton import next_power_of_2
 
 from ..types import Operands
-from .call import EMULATED, KERNEL_CELLS, NARROW, Call, Chained, Prepared, Records
+from .call import EMULATED, KERNEL_CELLS, Call, Chained, Prepared, Records, weights_by_layer
 from .chain_chip import chain_kernel
 from .forward_chip import forward_kernel
 from .policy import Plan
@@ -24,7 +24,7 @@ def run_chip(
     operands, (weights,) = call.operands, call.layers
     x, h, p = operands.x, operands.h, operands.p
     batch, steps, features = x.shape
-    narrow = features <= NARROW
+    narrow = projected is None
     h_after, p_after, acc_after = torch.empty_like(h), torch.empty_like(p), torch.empty_like(p)
     c_after = None if operands.c is None else torch.empty_like(operands.c)
     t_after = torch.empty(batch, dtype=torch.int32, device=x.device)
@@ -38,7 +38,7 @@ def run_chip(
         call.cell.bias(weights) if narrow else None,
         weights.weight_hh,
         weights.bias_hh[2 * hidden :] if call.options.cell == "gru" else None,
-        _gate_weight(call),
+        weights_by_layer(call),
         operands.gate_bias,
         h,
         operands.c,
@@ -101,7 +101,7 @@ def run_chain_chip(
     batch, hidden = len(p), call.hidden
     chain_kernel[(-(-batch // plan.rows),)](
         weights.weight_hh.view(-1, hidden, hidden).transpose(1, 2).contiguous(),
-        _gate_weight(call),
+        weights_by_layer(call),
         records.counts,
         prepared.through_p,
         prepared.through_acc,
@@ -126,9 +126,3 @@ def run_chain_chip(
         num_stages=1,
     )
     return chained
-
-
-def _gate_weight(call: Call) -> Optional[Tensor]:
-    """The gate's weight, H numbers: the sum where it reads the layer more than once; None without a gate."""
-    weight = call.operands.gate_weight
-    return weight if len(call.options.gate_layers) == 1 or weight is None else weight.view(-1, call.hidden).sum(0)

@@ -1,14 +1,26 @@
 """Launches the kernels of :mod:`.forward_launches` and :mod:`.chain_launches`: a few for every update."""
 
+import threading
+from functools import lru_cache
 from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from triton import cdiv, next_power_of_2
 
 from ..types import Operands
-from .call import EMULATED, KERNEL_CELLS, Call, Chained, Prepared, Records, pad_gates
+from .call import (
+    EMULATED,
+    KERNEL_CELLS,
+    Call,
+    Chained,
+    Prepared,
+    Records,
+    pad_gates,
+    pad_units,
+    weights_by_layer,
+    weights_by_state,
+)
 from .chain_launches import chain_gate_kernel, chain_layer_kernel, chain_reset_kernel
 from .forward_launches import decide_kernel, layer_kernel, reset_kernel
 from .policy import Plan
@@ -17,6 +29,7 @@ DECIDED = 32  # sequences of a program that searches updates
 SUMMED = 1024  # elements that a program of the gate's gradients adds up at once
 REPLAYED = 32  # iterations of a CUDA graph
 LARGE = 1 << 20  # B * H from which on there is enough work for large tiles on every multiprocessor
+CAPTURING = threading.Lock()  # torch's generator of random numbers bears one capture at a time, and no replay beside it
 SLOTS = {"lstm": 4, "gru": 4, "gru_reset_before": 3, "rnn": 1}  # gradients of a layer's gates; GRUs have two for n
 
 
@@ -144,8 +157,8 @@ def run_launches(
     # a sequence goes on by at least one step in every iteration; the one after the last finishes its update
     repeat(iterate, steps + 1, updates, lambda: not bool(status.any()))
     slots = counts.long() if records is not None else counts.long() % 2
-    final = states[slots, torch.arange(batch, device=device), :, :hidden].transpose(0, 1).contiguous()
-    h, c = (final, None) if c is None else (final[:layers], final[layers:])
+    final = states[slots, torch.arange(batch, device=device), :, :hidden].transpose(0, 1)
+    h, c = (final.contiguous(), None) if c is None else (part.contiguous() for part in final.split(layers))
     return operands._replace(h=h, c=c, p=p, acc=acc), times, counts
 
 
@@ -173,9 +186,7 @@ def run_chain_launches(
     factors = prepared.factors.unbind(2)
     mask = None if operands.dropout_mask is None else pad_units(call, operands.dropout_mask)
     packed = [_pack_transposed(call, layer) for layer in range(layers)]
-    gate_weights = weights_by_layer(call)
-    if call.is_gated and has_c:  # the gate reads c
-        gate_weights = torch.cat([torch.zeros_like(gate_weights), gate_weights])
+    gate_weights = weights_by_state(call)
     tile = choose_tile(plan, call)
     sizes = {"L": layers, "C": prepared.factors.shape[-2], "H": hidden, "P": width}
     grid = (cdiv(batch, tile["ROWS"]), cdiv(hidden, tile["UNITS"]))
@@ -250,8 +261,9 @@ def run_chain_launches(
     repeat(iterate, count, p)  # the last iteration is run 0 of a sequence with all updates
     if prepared.outputs is not None:
         held[:, layers - 1] += prepared.outputs[0]
-    before = held[..., :hidden].transpose(0, 1).contiguous()
-    return Chained(wide, logits, resets, before[:layers], before[layers:] if has_c else None, d_p, d_acc)
+    before = held[..., :hidden].transpose(0, 1)
+    d_h_0, d_c_0 = (part.contiguous() for part in before.split(layers)) if has_c else (before.contiguous(), None)
+    return Chained(wide, logits, resets, d_h_0, d_c_0, d_p, d_acc)
 
 
 def repeat(iterate: Callable[[], None], most: int, like: Tensor, ended: Optional[Callable[[], bool]] = None) -> None:
@@ -271,17 +283,23 @@ def repeat(iterate: Callable[[], None], most: int, like: Tensor, ended: Optional
             iterate()
     else:
         iterate()  # compiles the kernels, which must not happen during a capture
-        graph = _capture(iterate)
-        done = 1
-        while done < most and (ended is None or not ended()):
-            graph.replay()
-            done += REPLAYED
-        torch.cuda.current_stream().synchronize()  # the graph must exist as long as it runs
+        with CAPTURING:
+            graph, done = _capture(iterate), 1
+            while done < most and (ended is None or not ended()):
+                graph.replay()
+                done += REPLAYED
+            torch.cuda.current_stream().synchronize()  # the graph must exist as long as it runs
+
+
+@lru_cache
+def _stream(device: int) -> torch.cuda.Stream:
+    """The stream to capture on; always the same one, as torch reserves memory on every stream that captures."""
+    return torch.cuda.Stream(device)
 
 
 def _capture(iterate: Callable[[], None]) -> torch.cuda.CUDAGraph:
     """A graph of ``REPLAYED`` calls. ``torch.cuda.graph`` would wait for the device and empty the allocator's cache."""
-    graph, stream, current = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.current_stream()
+    graph, stream, current = torch.cuda.CUDAGraph(), _stream(torch.cuda.current_device()), torch.cuda.current_stream()
     stream.wait_stream(current)
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")  # other threads may allocate, as data loaders do
@@ -318,22 +336,6 @@ def choose_tile(plan: Plan, call: Call) -> Dict[str, object]:
 def _is_hopper(like: Tensor) -> bool:
     """Where large tiles fit: on others, they spill registers, or need more shared memory than there is."""
     return like.is_cuda and torch.cuda.get_device_capability(like.device)[0] == 9
-
-
-def pad_units(call: Call, tensor: Tensor) -> Tensor:
-    """[..., H] as [..., P], padded with zeros; contiguous."""
-    return tensor if call.width == call.hidden else pad(tensor, (0, call.width - call.hidden))
-
-
-def weights_by_layer(call: Call) -> Optional[Tensor]:
-    """The gate's weights for each layer, [num_layers, P], 0 where it does not read; None without a gate."""
-    if not call.is_gated:
-        return None
-    weight, chosen = call.operands.gate_weight, call.options.gate_layers
-    weights = weight.new_zeros(len(call.layers), call.width)
-    for layer, values in zip(chosen, weight.view(len(chosen), call.hidden)):
-        weights[layer, : call.hidden] += values
-    return weights
 
 
 def _pack(call: Call, layer: int) -> List[Optional[Tensor]]:
