@@ -130,16 +130,6 @@ def assert_equal_results(got, expected):
 
 
 @pytest.mark.thorough
-def test_a_layer_that_the_gate_reads_twice():
-    problem = Problem("lstm", 2, 5, 1, 5, 1, dtype=torch.float32, gate_layers=(0, 0))
-    got, expected = problem.run("triton"), problem.run("indexed")
-    assert_equal(got[2], expected[2])
-    expected = problem.gradients(expected)
-    for name, value in problem.gradients(got).items():
-        assert_close(value, expected[name], name)
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("layers", [1, 2])
 def test_gradients_of_any_layout(layers):
     """Of the final state, and of outputs by a sum, whose gradient is one number in all places."""
