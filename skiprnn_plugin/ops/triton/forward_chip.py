@@ -191,8 +191,8 @@ def forward_kernel(
             place = projected + (existing * T + step) * (G * P)
         else:
             place = x + existing * x_row + step * x_step
-        # A GRU's z comes last: Triton moves z to the threads that need it right after the load, and there the warps wait
-        # for it and for each other
+        # A GRU's z comes last: Triton moves z to the threads that need it right after its load, and there the warps
+        # wait for it and for each other
         x_0 = _input(0, place, x_feature, a_0, c_0, b_0, units, P, HP, D)
         if CELL != RNN:
             x_2 = _input(2, place, x_feature, a_2, c_2, b_2, units, P, HP, D)
