@@ -38,10 +38,14 @@ QUICK = [
     ("forward_kernel", 90, "ieee", "gru_reset_before", 110, 1, False),
     ("forward_kernel", 100, "half", "lstm", 128, 8, False),
 ]
+LAUNCHED = {
+    "lstm": ("prepare_kernel", "candidates_kernel", "decide_kernel", "layer_kernel", "chain_gate_kernel"),
+    "gru_reset_before": ("reset_kernel", "layer_kernel", "chain_reset_kernel", "chain_layer_kernel"),
+}
 
 
 def list_variants():
-    """Every variant that the policy can choose with 128 units, and a few with fewer."""
+    """Every variant that the policy can choose with 128 units, and a few with fewer and with more."""
     found = list(QUICK)
     for arch, shared in SHARED.items():
         device = Device(arch // 10, 132, shared)
@@ -55,6 +59,11 @@ def list_variants():
     for kernel, cell, (precision, hidden, rows) in itertools.product(KERNELS, ("lstm", "gru_reset_before"), fewer):
         found.append((kernel, 90, precision, cell, hidden, rows, False))
     found.extend((kernel, 90, "half", "lstm", 128, 8, False) for kernel in ("prepare_kernel", "candidates_kernel"))
+    # by launches: two layers, 0 sequences of a program
+    for precision in ("half", "ieee"):
+        for cell, kernels in LAUNCHED.items():
+            found.extend((kernel, 90, precision, cell, 384, 0, False) for kernel in kernels)
+        found.extend(("layer_kernel", arch, precision, "lstm", 256, 0, False) for arch in (80, 100))
     return dict.fromkeys(found)
 
 
@@ -73,7 +82,8 @@ def describe(kernel, arch, precision, cell, hidden, rows, noisy):
         "cell": cell,
         "hidden": hidden,
         "dtype": "bfloat16" if precision == "half" else "float32",
-        "plan": {"on_chip": True, "rows": rows, "warps": units // 16, "precision": precision},
+        "layers": 1 if rows > 0 else 2,
+        "plan": {"on_chip": rows > 0, "rows": rows, "warps": units // 16, "precision": precision},
         "records": True,
         "inputs": 1 if noisy else 3,
         "noisy": noisy,
