@@ -16,12 +16,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 from skiprnn_plugin.ops.cells import CELLS
-from skiprnn_plugin.ops.triton import backward, policy, run_chip
+from skiprnn_plugin.ops.triton import backward, policy, run_chip, run_launches
 from skiprnn_plugin.ops.triton.call import Records, describe, project
 from skiprnn_plugin.ops.types import Operands, Options, Results
 
 PROGRAMS = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin")
 BATCH, STEPS = 2, 3  # nothing that is compiled depends on these
+MODULES = run_chip, run_launches, backward  # that launch kernels
 POINTERS = {
     torch.float32: "*fp32",
     torch.bfloat16: "*bf16",
@@ -43,22 +44,20 @@ class Recorder:
 
 
 def record(variant):
-    """The kernel of a variant, and the arguments of its launch."""
+    """The kernel of a variant, and the arguments of its last launch."""
     name = variant["kernel"]
-    module = run_chip if name in ("forward_kernel", "chain_kernel") else backward
-    recorder = Recorder(getattr(module, name))
-    other = {name: Recorder(None) for name in ("candidates_kernel", "prepare_kernel")}
-    original = dict(run_chip.__dict__), dict(backward.__dict__)
+    (recorder,) = (Recorder(vars(module)[name]) for module in MODULES if name in vars(module))
+    original = [dict(vars(module)) for module in MODULES]
     try:
-        backward.__dict__.update(other)
-        run_chip.chain_kernel = Recorder(None)
-        setattr(module, name, recorder)
+        for module in MODULES:
+            kernels = [kernel for kernel in vars(module) if kernel.endswith("_kernel")]
+            vars(module).update({kernel: recorder if kernel == name else Recorder(None) for kernel in kernels})
         with torch.no_grad(), policy.forced(**variant["plan"]):
             _run(variant)
     finally:
-        run_chip.__dict__.update(original[0])
-        backward.__dict__.update(original[1])
-    return recorder.kernel, recorder.launches[0]
+        for module, names in zip(MODULES, original):
+            vars(module).update(names)
+    return recorder.kernel, recorder.launches[-1]
 
 
 def _run(variant):
@@ -66,8 +65,11 @@ def _run(variant):
     dtype, hidden, inputs = getattr(torch, variant["dtype"]), variant["hidden"], variant.get("inputs", 3)
     cell = CELLS[variant["cell"]]
     gates = cell.num_gates * hidden
-    shapes = [(gates, inputs), (gates, hidden), (gates,), (gates,)]
-    state = torch.zeros(1, BATCH, hidden, dtype=dtype)
+    layers = variant.get("layers", 1)
+    shapes = []
+    for layer in range(layers):
+        shapes += [(gates, inputs if layer == 0 else hidden), (gates, hidden), (gates,), (gates,)]
+    state = torch.zeros(layers, BATCH, hidden, dtype=dtype)
     p, gated = torch.zeros(BATCH), variant.get("gated", True)
     operands = Operands(
         x=torch.zeros(BATCH, STEPS, inputs, dtype=dtype),
@@ -81,15 +83,14 @@ def _run(variant):
         schedule=torch.zeros(BATCH, STEPS, dtype=torch.bool) if not gated else None,
         noise=torch.zeros(BATCH, STEPS) if variant.get("noisy", False) else None,
     )
-    options = Options(variant["cell"], 0.5, (0,), variant.get("last_only", False))
+    options = Options(variant["cell"], 0.5, (layers - 1,), variant.get("last_only", False))
     call = describe(operands, [torch.zeros(shape, dtype=dtype) for shape in shapes], options)
     records = Records.empty(call, STEPS)
     updates = torch.zeros(BATCH, STEPS)
-    if variant["kernel"] == "forward_kernel":
+    if variant["kernel"] in ("forward_kernel", "decide_kernel", "layer_kernel", "reset_kernel"):
         plan = policy.choose(call)
-        run_chip.run_chip(
-            plan, call, project(call, 0, call.operands.x), records if variant["records"] else None, STEPS, updates
-        )
+        run = run_chip.run_chip if plan.on_chip else run_launches.run_launches
+        run(plan, call, project(call, 0, call.operands.x), records if variant["records"] else None, STEPS, updates)
     else:
         output = torch.zeros(BATCH, hidden) if options.last_only else torch.zeros(BATCH, STEPS, hidden)
         gradients = Results(output.to(dtype), state, operands.c, p, p, updates)

@@ -40,7 +40,9 @@ PLANS = [
     (RTX_4090, "gru", 128, "half", 1024, (1, 8, "half")),  # 8 sequences do not fit
     (RTX_4090, "lstm", 128, "half", 32, LAUNCHES),
     (RTX_4090, "lstm", 64, "half", 2000, (16, 4, "half")),
-    (B200, "gru", 128, "tf32", 5000, (8, 8, "tf32")),
+    (H100, "gru", 128, "tf32", 265, (16, 8, "tf32")),  # 8 sequences spill
+    (B200, "gru", 128, "tf32", 1000, (1, 8, "tf32")),  # and 16 too
+    (B200, "gru", 64, "tf32", 1000, (8, 4, "tf32")),
 ]
 
 

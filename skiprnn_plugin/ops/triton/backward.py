@@ -10,7 +10,18 @@ from triton import cdiv, next_power_of_2
 
 from ..types import LayerWeights, Operands, Results, flatten_weights
 from . import policy
-from .call import KERNEL_CELLS, Call, Chained, Prepared, Records, fit_rows, pad_gates, project, weights_by_state
+from .call import (
+    KERNEL_CELLS,
+    Call,
+    Chained,
+    Prepared,
+    Records,
+    fit_rows,
+    pad_gates,
+    project,
+    tile_units,
+    weights_by_state,
+)
 from .candidates import NUM_FACTORS, candidates_kernel
 from .prepare import prepare_kernel
 from .run_chip import run_chain_chip
@@ -119,7 +130,7 @@ class _Rows:
         layers, width, cell = len(call.layers), call.width, call.options.cell
         candidates = operands.h.new_empty(batch, steps, call.num_states, width, dtype=torch.float32)
         factors = records.p.new_zeros(*records.p.shape, layers, NUM_FACTORS[cell], width)
-        padded = max(16, next_power_of_2(call.hidden))
+        padded = tile_units(call.hidden)
         steps_at_once = max(1, TILE // padded)
         below = operands.x
         for layer, weights in enumerate(call.layers):

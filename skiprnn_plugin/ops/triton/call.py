@@ -116,6 +116,11 @@ def round_up(hidden: int) -> int:
     return -(-hidden // 16) * 16
 
 
+def tile_units(hidden: int) -> int:
+    """Units of a tile that holds a layer (HP): a power of two, and at least the 16 that a product of tiles needs."""
+    return max(16, 1 << (hidden - 1).bit_length())
+
+
 def pad_gates(call: Call, tensor: Tensor) -> Tensor:
     """A layer's tensor [G * H, ...] as [G * P, ...], every gate padded with zeros."""
     if call.width == call.hidden:

@@ -20,6 +20,8 @@ def missing() -> Optional[str]:
         return "needs triton, which is not installed"
     if torch.version.hip is not None:
         return "is for NVIDIA's GPUs"
+    if torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 0):
+        return "needs a GPU of compute capability 8.0 or later"
     return None
 
 

@@ -127,7 +127,7 @@ def forward_kernel(
     units = tl.arange(0, HP)
     rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     row_exists = rows < B
-    near = tl.minimum(rows, B - 1)
+    existing = tl.minimum(rows, B - 1)  # rows to read without a mask
     unit_exists = units < H
     w_0 = load_weights(w_hh, H, HP, PRECISION)
     if CELL != RNN:
@@ -169,11 +169,9 @@ def forward_kernel(
     going = tl.max(((t < last) & (count < capacity)).to(tl.int32), 0)
     while going > 0:
         given = look_ahead(schedule, noise, rows * T, t, last, SCHEDULED, NOISY)
+        u_0 = product(w_0, h, PRECISION, EMULATED)
         if CELL != RNN:
-            u_0 = product(w_0, h, PRECISION, EMULATED)
             u_1 = product(w_1, h, PRECISION, EMULATED)
-        else:
-            u_0 = product(w_0, h, PRECISION, EMULATED)
         if CELL == LSTM or CELL == GRU:
             u_2 = product(w_2, h, PRECISION, EMULATED)
         if CELL == LSTM:
@@ -190,9 +188,11 @@ def forward_kernel(
         # Unmasked: where a row found no update, what is read is not used
         step = tl.minimum(t, T - 1).to(tl.int64)
         if D == 0:
-            place = projected + (near * T + step) * (G * P)
+            place = projected + (existing * T + step) * (G * P)
         else:
-            place = x + near * x_row + step * x_step
+            place = x + existing * x_row + step * x_step
+        # A GRU's z comes last: Triton moves z to the threads that need it right after its load, and there the warps
+        # wait for it and for each other
         x_0 = _input(0, place, x_feature, a_0, c_0, b_0, units, P, HP, D)
         if CELL != RNN:
             x_2 = _input(2, place, x_feature, a_2, c_2, b_2, units, P, HP, D)

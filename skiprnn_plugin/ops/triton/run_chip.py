@@ -4,10 +4,9 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
-from triton import next_power_of_2
 
 from ..types import Operands
-from .call import EMULATED, KERNEL_CELLS, Call, Chained, Prepared, Records, weights_by_layer
+from .call import EMULATED, KERNEL_CELLS, Call, Chained, Prepared, Records, tile_units, weights_by_layer
 from .chain_chip import chain_kernel
 from .forward_chip import forward_kernel
 from .policy import Plan
@@ -64,7 +63,7 @@ def run_chip(
         G=call.cell.num_gates,
         H=hidden,
         P=call.width,
-        HP=max(16, next_power_of_2(hidden)),
+        HP=tile_units(hidden),
         R=plan.rows,
         D=features if narrow else 0,
         PRECISION=plan.precision,
@@ -116,7 +115,7 @@ def run_chain_chip(
         C=prepared.factors.shape[-2],
         H=hidden,
         P=call.width,
-        HP=max(16, next_power_of_2(hidden)),
+        HP=tile_units(hidden),
         R=plan.rows,
         PRECISION=plan.precision,
         GATED=call.is_gated,
