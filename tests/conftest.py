@@ -28,6 +28,7 @@ LONG = (
     "test_processes.py",
     "test_benchmark_gpu.py",
     "test_engines.py",
+    "test_translation.py",
     "test_examples.py",
     "test_package.py",
     "test_docs.py",

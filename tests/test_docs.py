@@ -31,11 +31,17 @@ TESTS = {
     "bash recipes/sweep.sh": ("recipes/test_sweep.py", "test_sweep_quick"),
     "bash recipes/ucf101.sh": ("recipes/test_videos.py", "test_ucf101"),
     "bash tests/run.sh": ("recipes/test_set_up.py", "test_another_python_is_told"),  # it would run these tests
+    "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
+    "fairseq-hydra-train --config-dir skiprnn_plugin/config": ("test_translation.py", "test_hydra"),
+    "fairseq-interactive noisy/data": ("test_translation.py", "test_commands"),
+    "fairseq-preprocess --source-lang source": ("test_translation.py", "corpus"),
+    "fairseq-train noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-train --user-dir skiprnn_plugin --task adding": ("test_docs.py", "test_readme"),
     "fairseq-train --user-dir skiprnn_plugin --task feature_classification": ("test_docs.py", "test_getting_started"),
     "fairseq-train --user-dir user_dir_examples/own_dataset": ("test_examples.py", "test_own_dataset_with_a_criterion"),
     "fairseq-validate": ("test_docs.py", "test_readme"),
+    "fairseq-validate noisy/data": ("test_translation.py", "test_commands"),
     "mkdocs build": ("test_docs.py", "test_site"),
     "pip install": ("test_package.py", "installed"),
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
@@ -115,6 +121,8 @@ def test_every_option_is_known():
     ]
     source = "\n".join(path.read_text() for path in files)
     others = {"--strict", "--no-deps"}  # of mkdocs and pip
+    others |= {"--source-lang", "--target-lang", "--trainpref", "--validpref", "--testpref", "--destdir"}  # of fairseq
+    others |= {"--beam", "--finetune-from-model", "--input"}
     for page, command in COMMANDS:
         for option in re.findall(r"(?<=\s)--[a-z][\w-]*", command):
             name = option[2:].replace("-", "_")
@@ -195,6 +203,12 @@ class Folder:
 
     def run(self, command, **replaced):
         """A command, with the numbers of these options replaced (or added); its standard output."""
+        process = self.start(command, **replaced)
+        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
+        return process.stdout
+
+    def start(self, command, **replaced):
+        """As ``run``, but returns the finished process, which may have failed."""
         words = ["-c", START, *shlex.split(command)]
         for name, value in replaced.items():
             option = "--" + name.replace("_", "-")
@@ -202,9 +216,7 @@ class Folder:
                 words[words.index(option) + 1] = str(value)
             else:
                 words += [option, str(value)]
-        process = run_forked(*words, cwd=self.path, PYTHONPATH=ROOT)
-        assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-2000:]
-        return process.stdout
+        return run_forked(*words, cwd=self.path, PYTHONPATH=ROOT)
 
     def run_program(self, code):
         process = run_forked("-c", code, cwd=self.path, PYTHONPATH=ROOT)

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
+from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
@@ -37,7 +38,8 @@ CRITERIONS = {
     "cross_entropy_with_budget": BudgetConfig,
     "with_budget": WithBudgetConfig,
 }
-DATACLASSES = {"task": TASKS, "model": SkipRNNConfig, "criterion": CRITERIONS}
+MODELS = {"skip_rnn": SkipRNNConfig, "skip_rnn_seq2seq": SkipRNNSeq2SeqConfig}
+DATACLASSES = {"task": TASKS, "model": MODELS, "criterion": CRITERIONS}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
 PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
@@ -59,11 +61,12 @@ def test_file_is_complete(file):
     """All options, at the defaults of the command line."""
     group, name = file.parent.name, file.stem
     values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
-    dataclass = SkipRNNConfig if group == "model" else DATACLASSES[group][name]
-    expected = {option.name: option.default for option in dataclasses.fields(dataclass)}
-    expected["_name"] = "skip_rnn" if group == "model" else name
+    arch, ending, _ = name.partition("_seq2seq")
+    registered = f"skip_rnn{ending}" if group == "model" else name
+    expected = {option.name: option.default for option in dataclasses.fields(DATACLASSES[group][registered])}
+    expected["_name"] = registered
     if group == "model":
-        rule, _, expected["cell"] = name.rpartition("_")
+        rule, _, expected["cell"] = arch.rpartition("_")
         expected["update_rule"] = PREFIXES[rule]
     assert values == expected
     assert (CONFIG / file).read_text().startswith(f"# @package {group}\n")

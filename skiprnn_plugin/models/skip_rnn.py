@@ -1,64 +1,32 @@
 """The fairseq model ``skip_rnn`` and its architectures: Skip RNNs with a linear head, and the paper's baselines."""
 
-from dataclasses import dataclass, field, fields
-from typing import List, NamedTuple, Optional
+import argparse
+import sys
+from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
 
 import torch
-from fairseq.dataclass import FairseqDataclass
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, register_model
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
-from ..arguments import as_option_errors, check_choice
-from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..ops import uniform
 from ..predictions import CRITERIONS
+from .recurrence import RecurrenceConfig, build_rnn, name_architecture, register_architectures
 
 
 @dataclass
-class SkipRNNConfig(FairseqDataclass):
-    cell: str = field(default="gru", metadata={"help": "recurrent cell: lstm, gru or rnn (--arch sets lstm or gru)"})
-    update_rule: str = field(
-        default="learned",
-        metadata={
-            "help": "which steps are updated: learned (the gate decides), random (each step is skipped with "
-            "probability --skip-prob) or full (every step); --arch sets it"
-        },
-    )
+class SkipRNNConfig(RecurrenceConfig):
     hidden_size: int = field(default=110, metadata={"help": "units of each layer"})
     num_layers: int = field(default=1, metadata={"help": "number of layers; one gate decides for all of them"})
     dropout: float = field(default=0.0, metadata={"help": "dropout between layers and before the head"})
     input_dropout: float = field(
         default=0.0, metadata={"help": "dropout of the input's features, or of the embeddings of token ids"}
     )
-    zoneout: float = field(
-        default=0.0, metadata={"help": "probability that a unit keeps its old value at a step, in training"}
-    )
-    recurrent_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout of what a step writes into the state; the state itself is not dropped"},
-    )
     bidirectional: bool = field(
         default=False,
         metadata={"help": "read the reversed sequence too, in a second stack with a separate gate"},
-    )
-    binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
-    update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
-    gate_layers: Optional[List[int]] = field(
-        default=None,
-        metadata={"help": "layers whose states the gate reads, numbered from 0, as in 0,1 (default: the top layer)"},
-    )
-    skip_prob: float = field(default=0.5, metadata={"help": "probability of skipping a step (random architectures)"})
-    gru_reset: str = field(
-        default="after",
-        metadata={
-            "help": "where a GRU applies its reset gate: after the recurrent matrix product (torch, cuDNN) or before "
-            "(the paper)"
-        },
-    )
-    layer_norm: bool = field(default=False, metadata={"help": "layer norm in each of the cell's gates"})
-    init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
-    engine: str = field(
-        default="auto", metadata={"help": "engine that runs the recurrence: auto, native, triton, indexed or reference"}
     )
 
 
@@ -111,35 +79,19 @@ class SkipRNNModel(BaseFairseqModel):
         self.per_step = per_step
         self.encoder_flops = encoder_flops
         self.predicts = predicts
-        check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
-        check_choice("--update-rule", cfg.update_rule, ("learned", "random", "full"))
-        check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
-        if not 0 <= cfg.skip_prob <= 1:
-            raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
         if not 0 <= cfg.input_dropout < 1:
             raise ValueError(f"--input-dropout: expected a probability in [0, 1), got {cfg.input_dropout}")
+        self.rnn = build_rnn(
+            cfg,
+            input_size,
+            hidden_size=cfg.hidden_size,
+            num_layers=cfg.num_layers,
+            dropout=cfg.dropout,
+            bidirectional=cfg.bidirectional,
+        )
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
         self.has_gate = cfg.update_rule == "learned"
         self.draws_updates = self.has_gate and cfg.binarize == "bernoulli"
-        options = {
-            "num_layers": cfg.num_layers,
-            "dropout": cfg.dropout,
-            "bidirectional": cfg.bidirectional,
-            "zoneout": cfg.zoneout,
-            "recurrent_dropout": cfg.recurrent_dropout,
-            "gate": self.has_gate,
-            "binarize": cfg.binarize,
-            "update_bias": cfg.update_bias,
-            "gate_layers": cfg.gate_layers,
-            "layer_norm": cfg.layer_norm,
-            "init": cfg.init,
-            "engine": cfg.engine,
-        }
-        modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}
-        if cfg.cell == "gru":
-            options["reset_after"] = cfg.gru_reset == "after"
-        with as_option_errors({"hidden_size", *options}):
-            self.rnn = modules[cfg.cell](input_size, cfg.hidden_size, **options)
         self.num_directions = 2 if cfg.bidirectional else 1
         self.input_dropout = nn.Dropout(cfg.input_dropout)
         self.dropout = nn.Dropout(cfg.dropout)
@@ -148,8 +100,32 @@ class SkipRNNModel(BaseFairseqModel):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
+    def add_args(cls, parser):
+        """Add the options to a parser. If the command line is for translation, say so here: fairseq would first refuse
+        the options of its translation models, one of which this architecture probably replaces.
+
+        Raises:
+            ValueError: the command line asks for this model in a translation task.
+        """
+        super().add_args(parser)
+        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        finder.add_argument("--arch", "-a")
+        finder.add_argument("--task", default="translation")  # as fairseq's
+        given = finder.parse_known_args(sys.argv[1:])[0]
+        if f"{given.arch}_seq2seq" in ARCH_MODEL_REGISTRY:
+            task = TASK_REGISTRY.get(given.task)
+            if task is not None and issubclass(task, TranslationTask):
+                raise _misfit(given.arch, task)
+
+    @classmethod
     def build_model(cls, cfg, task):
-        """fairseq's constructor, for a task with the attributes of :class:`SequenceTask`."""
+        """fairseq's constructor, for a task with the attributes of :class:`SequenceTask`.
+
+        Raises:
+            ValueError: the task does not have them, as fairseq's own tasks.
+        """
+        if not hasattr(task, "input_size"):
+            raise _misfit(name_architecture(cfg), type(task))
         sizes, embedding = (task.input_size, task.output_size), task.build_embedding()
         return cls(cfg, *sizes, embedding, task.per_step, task.encoder_flops, getattr(task, "predicts", None))
 
@@ -212,16 +188,12 @@ class SkipRNNModel(BaseFairseqModel):
         return normalize(net_output.prediction.float(), -1)
 
 
-def _register_architecture(rule: str, cell: str, name: str) -> None:
-    @register_model_architecture("skip_rnn", name)
-    def architecture(args):
-        defaults = {option.name: option.default for option in fields(SkipRNNConfig) if option.name != "_name"}
-        # a checkpoint lacks the options that its version did not have
-        for option, default in {**defaults, "cell": cell, "update_rule": rule}.items():
-            if option not in args:
-                setattr(args, option, default)
+def _misfit(arch: str, task: type) -> ValueError:
+    fitting = f"{arch}_seq2seq" if issubclass(task, TranslationTask) else "one that goes with the task"
+    return ValueError(
+        f"--arch: expected {fitting}, got {arch}, which does not go with {task.__name__}: it makes one prediction per "
+        "sequence or step, for this plugin's tasks and others with an input_size"
+    )
 
 
-for _rule, _prefix in (("learned", "skip"), ("random", "random_skip"), ("full", "full")):
-    for _cell in ("lstm", "gru"):
-        _register_architecture(_rule, _cell, f"{_prefix}_{_cell}")
+register_architectures("skip_rnn", SkipRNNConfig)

@@ -1,0 +1,106 @@
+"""What the plugin's models have in common: the options of a Skip RNN, the module that they describe, architectures."""
+
+from dataclasses import dataclass, field, fields
+from typing import List, Optional, Type
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model_architecture
+
+from ..arguments import as_option_errors, check_choice
+from ..modules import SkipGRU, SkipLSTM, SkipRNN
+from ..modules.skip_rnn import SkipRNNBase
+
+UPDATE_RULES = {"learned": "skip", "random": "random_skip", "full": "full"}  # and how an architecture's name begins
+CELLS = ("lstm", "gru")  # and how it goes on
+
+
+@dataclass
+class RecurrenceConfig(FairseqDataclass):
+    cell: str = field(default="gru", metadata={"help": "recurrent cell: lstm, gru or rnn (--arch sets lstm or gru)"})
+    update_rule: str = field(
+        default="learned",
+        metadata={
+            "help": "which steps are updated: learned (the gate decides), random (each step is skipped with "
+            "probability --skip-prob) or full (every step); --arch sets it"
+        },
+    )
+    zoneout: float = field(
+        default=0.0, metadata={"help": "probability that a unit keeps its old value at a step, in training"}
+    )
+    recurrent_dropout: float = field(
+        default=0.0,
+        metadata={"help": "dropout of what a step writes into the state; the state itself is not dropped"},
+    )
+    binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
+    update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
+    gate_layers: Optional[List[int]] = field(
+        default=None,
+        metadata={"help": "layers whose states the gate reads, numbered from 0, as in 0,1 (default: the top layer)"},
+    )
+    skip_prob: float = field(default=0.5, metadata={"help": "probability of skipping a step (random architectures)"})
+    gru_reset: str = field(
+        default="after",
+        metadata={
+            "help": "where a GRU applies its reset gate: after the recurrent matrix product (torch, cuDNN) or before "
+            "(the paper)"
+        },
+    )
+    layer_norm: bool = field(default=False, metadata={"help": "layer norm in each of the cell's gates"})
+    init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
+    engine: str = field(
+        default="auto", metadata={"help": "engine that runs the recurrence: auto, native, triton, indexed or reference"}
+    )
+
+
+def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
+    """The Skip RNN that the options describe.
+
+    Args:
+        cfg: the options.
+        input_size: features of the input.
+        sizes: further arguments of the module, which are options of other names in other models.
+
+    Raises:
+        ValueError: an option with a wrong value; the message names it.
+    """
+    check_choice("--cell", cfg.cell, ("lstm", "gru", "rnn"))
+    check_choice("--update-rule", cfg.update_rule, UPDATE_RULES)
+    check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
+    if not 0 <= cfg.skip_prob <= 1:
+        raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
+    names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_layers", "layer_norm", "init", "engine")
+    options = {**sizes, "gate": cfg.update_rule == "learned", **{name: getattr(cfg, name) for name in names}}
+    if cfg.cell == "gru":
+        options["reset_after"] = cfg.gru_reset == "after"
+    modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}
+    with as_option_errors(options):
+        return modules[cfg.cell](input_size, **options)
+
+
+def name_architecture(cfg: RecurrenceConfig) -> str:
+    """The architecture of the model ``skip_rnn`` with this cell and update rule, as in ``skip_lstm``. For a cell
+    without an architecture it is that of a GRU, to which ``--cell`` can be given."""
+    return f"{UPDATE_RULES.get(cfg.update_rule, 'skip')}_{cfg.cell if cfg.cell in CELLS else 'gru'}"
+
+
+def register_architectures(model: str, config: Type[RecurrenceConfig], ending: str = "") -> None:
+    """Register a model's six architectures, such as ``skip_lstm`` + ``ending``, for every update rule and cell.
+
+    Args:
+        model: the model's name.
+        config: the model's options, which the architectures complete.
+        ending: how the architectures' names end.
+    """
+    for rule, prefix in UPDATE_RULES.items():
+        for cell in CELLS:
+            _register_architecture(model, config, {"cell": cell, "update_rule": rule}, f"{prefix}_{cell}{ending}")
+
+
+def _register_architecture(model: str, config: Type[RecurrenceConfig], values: dict, name: str) -> None:
+    @register_model_architecture(model, name)
+    def architecture(args):
+        defaults = {option.name: option.default for option in fields(config) if option.name != "_name"}
+        # a checkpoint lacks the options that its version did not have
+        for option, default in {**defaults, **values}.items():
+            if option not in args:
+                setattr(args, option, default)
