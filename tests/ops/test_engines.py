@@ -331,18 +331,20 @@ def test_fake_tensors_have_the_shapes_of_real_ones(cell, engine, grad):
 def test_auto_is_the_fastest_engine_that_can_do_what_is_asked(caplog, monkeypatch):
     monkeypatch.setattr(engines, "_announced", set())
     half, wide = Problem("gru", dtype=torch.float16), Problem("gru")
+    device = torch.empty(0).device
+    fastest = "triton" if device.type == "cuda" else "indexed"
     with caplog.at_level("INFO", logger="skiprnn_plugin.ops.engines"):
         for _ in range(2):  # said once
             assert_equal(wide.run("auto"), wide.run("indexed"))
-            assert_equal(half.run("auto"), half.run("indexed"))
+            assert_equal(half.run("auto"), half.run(fastest))
             assert_equal(wide.run("auto", **wide.masks()), wide.run("reference", **wide.masks()))
-    device = torch.empty(0).device
-    refused = [
-        f"; native takes torch.float32 on the CPU, got {dtype} on {device}" for dtype in (torch.float64, torch.float16)
-    ]
-    chosen = [f"indexed{reason}" for reason in refused] + ["reference"]
-    assert caplog.messages == [f"engine auto: chose {name}" for name in chosen]
-    fastest_first = ["native", "indexed", "reference"]
+    able = {"native": "torch.float32 on the CPU", "triton": "torch.float32 or torch.bfloat16 or torch.float16 on CUDA"}
+    chosen = []
+    for name, dtype in (("indexed", torch.float64), (fastest, torch.float16)):
+        refused = [other for other in able if other != name]
+        chosen.append(name + "".join(f"; {other} takes {able[other]}, got {dtype} on {device}" for other in refused))
+    assert caplog.messages == [f"engine auto: chose {name}" for name in [*chosen, "reference"]]
+    fastest_first = ["native", "triton", "indexed", "reference"]
     assert [name for name in ENGINES if name in fastest_first] == fastest_first
 
 
