@@ -24,6 +24,7 @@ LONG = (
     "test_synthetic.py",
     "test_mnist.py",
     "test_sweep.py",
+    "test_triton_compile.py",
     "test_signals.py",
     "test_processes.py",
     "test_benchmark_gpu.py",
@@ -32,6 +33,7 @@ LONG = (
     "test_examples.py",
     "test_package.py",
     "test_docs.py",
+    "test_triton.py",
 )
 
 

@@ -170,6 +170,7 @@ def test_a_gate_that_reads_a_layer_twice():
         assert_close(value, gradients[name], f"gradient of {name}")
 
 
+@pytest.mark.thorough
 def test_inputs_that_are_strided():
     problem = make_problem("gru", inputs=2)
     expected = problem.run("triton")

@@ -113,6 +113,7 @@ def test_a_plan_that_is_forced():
 
 
 @pytest.mark.skipif(missing is not None, reason=f"triton {missing}")
+@pytest.mark.thorough
 @pytest.mark.parametrize("cell, rows", [("lstm", 8), ("gru_reset_before", 16)])
 def test_sequences_of_a_program_do_not_matter(cell, rows):
     problem = Problem(cell, 9, 4, 3, 5, 1, dtype=torch.float32, resumed=True)
