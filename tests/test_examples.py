@@ -164,7 +164,9 @@ OWN_PLUGIN = """
 """.split()
 
 
-@pytest.mark.parametrize("option", ["--num-workers 1", "--distributed-world-size 2"])
+@pytest.mark.parametrize(
+    "option", ["--num-workers 1", pytest.param("--distributed-world-size 2", marks=pytest.mark.thorough)]
+)
 def test_own_plugin_beside_a_folder_of_fairseqs_name(tmp_path, option):
     """An example is copied to a folder that also holds a folder named fairseq, which processes must not import."""
     shutil.copytree(EXAMPLES / "own_plugin", tmp_path / "own_plugin", ignore=shutil.ignore_patterns("__pycache__"))

@@ -192,10 +192,9 @@ def test_with_workers(tmp_path, kill):
     assert state(tmp_path)["optimizer_history"][-1]["num_updates"] >= 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    "kill, number",
-    [(os.kill, signal.SIGTERM), pytest.param(os.killpg, signal.SIGINT, marks=pytest.mark.thorough)],
-    ids=["process", "group"],
+    "kill, number", [(os.kill, signal.SIGTERM), (os.killpg, signal.SIGINT)], ids=["process", "group"]
 )
 def test_processes_that_it_started(tmp_path, kill, number):
     """The one that waits for them passes the signal on, and ends after them."""

@@ -50,7 +50,7 @@ def test_command(video_runs):
     check_same(json.loads(process.stdout), names)
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
     names = [*video_runs.videos, *video_runs.features]
     options = ("--weights", video_runs.weights, "--set", "crop=tail", "--threshold", 0.01, "--batch-size", batch_size)

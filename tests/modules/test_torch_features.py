@@ -10,7 +10,7 @@ from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipState
 from skiprnn_plugin.ops import ENGINES
 
 from ..compare import assert_close, assert_equal
-from ..ops.problems import for_engines
+from ..ops.problems import engine_param, for_engines
 from .builders import MODULES, build, every_module, sequences
 
 LENGTHS = [3, 10, 0, 7]
@@ -159,7 +159,7 @@ def test_checkpointing(module, reentrant):
     assert_equal(results[1], results[0])
 
 
-@for_engines(["indexed", "native"])
+@pytest.mark.parametrize("engine", [engine_param("indexed"), engine_param("native", thorough=True)])
 def test_compiled_it_follows_a_threshold_and_checks_lengths(engine):
     rnn, x = SkipLSTM(3, 5, update_bias=-0.5, engine=engine), torch.randn(3, 6, 3)
     torch.compiler.reset()

@@ -32,10 +32,10 @@ SPILLED = {False: 256, True: 288}  # bytes of a thread, without and with noise; 
 # feature and there is noise
 QUICK = [
     ("chain_kernel", 90, "half", "lstm", 128, 8, False),
-    ("forward_kernel", 80, "half", "gru", 110, 1, True),
-    ("forward_kernel", 90, "ieee", "gru_reset_before", 110, 1, False),
 ]
 MORE = [
+    ("forward_kernel", 80, "half", "gru", 110, 1, True),
+    ("forward_kernel", 90, "ieee", "gru_reset_before", 110, 1, False),
     ("chain_kernel", 90, "ieee", "lstm", 128, 1, False),
     ("forward_kernel", 90, "tf32", "gru", 128, 16, False),
     ("forward_kernel", 100, "half", "lstm", 128, 8, False),

@@ -20,7 +20,8 @@ ROWS = {"gru": "GRU", "lstm-skip-0.5": "LSTM (p_skip = 0.5)"}  # the table has t
 
 
 @needs_environment
-@pytest.mark.parametrize("rows", [["gru"], pytest.param(list(ROWS), marks=pytest.mark.thorough)], ids=" ".join)
+@pytest.mark.thorough
+@pytest.mark.parametrize("rows", [["gru"], list(ROWS)], ids=" ".join)
 def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path, rows):
     def go():
         process = recipe("adding.sh", *rows, RUNS=str(tmp_path), MAX_UPDATE="1", SEEDS="3 5")
