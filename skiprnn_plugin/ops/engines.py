@@ -50,7 +50,8 @@ class Engine(NamedTuple):
         cells: keys of ``CELLS`` that it has; None for every cell, those registered later too.
         dtypes: of ``x``; None for every dtype.
         devices: device types of ``x``; None for every device.
-        emulated_devices: device types of ``x`` on which it runs slowly, as tests do; ``auto`` leaves them out.
+        emulated_devices: device types of ``x`` on which it is only emulated, slowly, for tests; ``auto`` never takes it
+            there.
         missing: why it cannot be used on this machine; None if it can.
     """
 
@@ -64,7 +65,8 @@ class Engine(NamedTuple):
     missing: Callable[[], Optional[str]] = lambda: None
 
     def refuse(self, x: Tensor, cell: str, emulated: bool = False) -> Optional[str]:
-        """Why the engine cannot run ``cell`` on ``x`` now; None if it can. ``emulated`` says whether slowly will do."""
+        """Why the engine cannot run ``cell`` on ``x`` now; None if it can. With ``emulated``
+        a device on which it is only emulated will do."""
         if self.cells is not None and cell not in self.cells:
             return f"has no cell {cell!r}"
         if self.kernels is not None:

@@ -91,7 +91,7 @@ def test_goes_on_where_there_was_no_more_room(monkeypatch):
     small = problem("lstm")
     with torch.no_grad():
         whole = small.run("triton")
-        monkeypatch.setattr(forward, "ROOM", 1)  # one update at a time
+        monkeypatch.setattr(forward, "RECORD_BYTES", 1)  # one update at a time
         parts = small.run("triton")
     for value, other in zip((parts[0], *parts[1], parts[2]), (whole[0], *whole[1], whole[2])):
         assert torch.equal(value, other)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 from triton import cdiv, next_power_of_2
 
-from ..types import LayerWeights, Operands, Results, flatten_weights
+from ..types import PER_LAYER, LayerWeights, Operands, Results, flatten_weights
 from . import policy
 from .call import (
     KERNEL_CELLS,
@@ -40,8 +40,7 @@ def backward(
     batch = len(updates)
     at_once = fit_rows(updates, _bytes_per_row(call, records))
     sums = [
-        LayerWeights(*(torch.zeros_like(w, dtype=torch.float32) for w in layer[:4]), None, None)
-        for layer in call.layers
+        LayerWeights(*(torch.zeros_like(w, dtype=torch.float32) for w in layer[:PER_LAYER])) for layer in call.layers
     ]
     parts = []
     for first in range(0, batch, at_once):
@@ -56,13 +55,16 @@ def backward(
             ).run(sums, need_dx)
         )
     operands = parts[0] if len(parts) == 1 else _join(parts)
-    d_weights = [LayerWeights(*(total.to(w.dtype) for total, w in zip(s[:4], w))) for s, w in zip(sums, call.layers)]
+    d_weights = [
+        LayerWeights(*(total.to(w.dtype) for total, w in zip(s[:PER_LAYER], w))) for s, w in zip(sums, call.layers)
+    ]
     sources = call.operands.differentiable()
     operands = Operands(*(d if d is None else d.to(source.dtype) for d, source in zip(operands, sources)))
     return operands, flatten_weights(d_weights)
 
 
 def _bytes_per_row(call: Call, records: Records) -> int:
+    """About what the backward of a sequence takes: the tensors of :class:`_Rows` for each update and for each step."""
     layers, states, gates = len(call.layers), call.num_states, call.cell.num_gates
     _, steps, features = call.operands.x.shape
     per_update = call.width * (layers * (3 * gates + NUM_FACTORS[call.options.cell]) + 3 * states + 1) + 2 * features

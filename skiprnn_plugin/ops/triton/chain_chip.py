@@ -90,6 +90,15 @@ def chain_kernel(
     EVERY: tl.constexpr,
     EMULATED: tl.constexpr,
 ):
+    """Go back over the updates of every sequence.
+
+    Args:
+        transposed: recurrent weights, transposed gate by gate, [G, H, H].
+        gate_weight: [H], padded or not.
+        through_p: a field of :class:`.call.Prepared`, as ``through_acc``, ``scalars``, ``outputs`` and ``factors``.
+        d_h: gradient of the final h, [B, H]; ``d_c`` likewise.
+        d_candidates: where to write the fields of :class:`.call.Chained`, as the arguments that follow.
+    """
     S: tl.constexpr = 2 if CELL == LSTM else 1
     units = tl.arange(0, HP)
     rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
@@ -129,7 +138,6 @@ def chain_kernel(
         f_0 = _load(factors + at_factor, mask)
         if GATED:
             run = _load_gate(through_p, through_acc, scalars, place, at, active, mask, P, CELL == LSTM)
-        if GATED:
             s, new_e = _gate(run, dh, dc, e, CELL == LSTM)
             e = tl.where(active, new_e, e)
             tl.store(d_logits + place, s, mask=active)

@@ -2,7 +2,8 @@
 only when one of them runs."""
 
 import importlib.util
-from typing import Callable, List, Optional, Sequence, Tuple
+from contextlib import nullcontext
+from typing import Callable, ContextManager, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def forward(
     """The results; and, if it is to ``keep`` what the backward needs, the fields of :class:`.call.Records`."""
     from .forward import forward as run
 
-    with torch.cuda.device(operands.x.device) if operands.x.is_cuda else torch.no_grad():
+    with _device_of(operands.x):
         results, records = run(describe(operands, weights, options), keep)
     return results, list(records) if keep else []
 
@@ -49,23 +50,15 @@ def backward(
     from .backward import backward as run
 
     call = describe(operands, weights, options)
-    device = operands.x.device
-    with torch.no_grad(), torch.autocast(device.type, enabled=False):
-        with torch.cuda.device(device) if device.type == "cuda" else torch.no_grad():
-            return run(call, Records(*saved), updates, gradients, need_dx)
+    with torch.no_grad(), torch.autocast(operands.x.device.type, enabled=False), _device_of(operands.x):
+        return run(call, Records(*saved), updates, gradients, need_dx)
 
 
 def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List[Tensor]:
     """Tensors like those that ``forward`` keeps; ``new_size`` makes a size that the data decides."""
-    capacity, batch = new_size(), operands.x.shape[0]
-    call = describe(operands, (), options)
-    h, p = operands.h, operands.p
-    return list(
-        Records(
-            states=h.new_empty(capacity, batch, call.num_states, call.width),
-            p=p.new_empty(capacity, batch),
-            acc=p.new_empty(capacity, batch),
-            times=p.new_empty(capacity, batch, dtype=torch.int32),
-            counts=p.new_empty(batch, dtype=torch.int32),
-        )
-    )
+    return list(Records.empty(describe(operands, (), options), new_size() - 1))
+
+
+def _device_of(x: Tensor) -> ContextManager:
+    """Makes the device of ``x`` the current one, on which triton launches."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()

@@ -12,7 +12,7 @@ from .call import NARROW, Call, Records, fit_rows, project
 from .run_chip import run_chip
 from .run_launches import run_launches
 
-ROOM = 1 << 30  # bytes of states to make room for at once
+RECORD_BYTES = 1 << 30  # of states to make room for at once
 
 
 def forward(call: Call, keep: bool) -> Tuple[Results, Optional[Records]]:
@@ -42,7 +42,7 @@ def _forward(plan: policy.Plan, call: Call, projected: Optional[Tensor], keep: b
         return Results(after.h[-1].clone(), after.h, after.c, after.p, after.acc, updates), None
     capacity = steps
     if not _is_captured(x):  # a captured graph has no place where the host could look whether the room was enough
-        capacity = min(steps, max(1, ROOM // (batch * call.num_states * call.width * x.element_size())))
+        capacity = min(steps, max(1, RECORD_BYTES // (batch * call.num_states * call.width * x.element_size())))
     after, parts, ended = call.operands, [], False
     while not ended:
         records = Records.empty(call, capacity)

@@ -23,17 +23,9 @@ from .arithmetic import (
     tanh_sum,
 )
 
-UNALIGNED = [
-    "x",
-    "p_before",
-    "acc_before",
-    "begin",
-    "end",
-    "schedule",
-    "noise",
-    "updates",
-]  # likewise, elsewhere in memory
-UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]  # no new kernel for other numbers of these
+# Arguments whose values, or places in memory, Triton must not build into a kernel: it would compile again for others
+UNSPECIALIZED = ["B", "T", "capacity", "x_row", "x_step", "x_feature"]
+UNALIGNED = ["x", "p_before", "acc_before", "begin", "end", "schedule", "noise", "updates"]
 
 
 @triton.jit
@@ -123,6 +115,21 @@ def forward_kernel(
     RECORDS: tl.constexpr,
     EMULATED: tl.constexpr,
 ):
+    """Make up to ``capacity`` updates of every sequence, in the way of :class:`.call.Call` and :class:`.call.Records`.
+
+    Args:
+        x: [B, T, D], by strides; read if D is 1 or 2.
+        projected: W x + b, [B, T, G, P]; read if D is 0.
+        bias: of the input's part of the gates, [G, H]; read if D is not 0.
+        bias_n: b'_n, [H], for GRUs that reset after the product.
+        gate_weight: [H], padded or not.
+        h_before: state to start from, [B, H]; ``c_before``, ``p_before`` and ``acc_before`` likewise.
+        begin: step to start from, [B].
+        states: where to write the records, as ``record_p``, ``record_acc``, ``record_times`` and ``counts``.
+        updates: where to write 1 for a step that is updated, [B, T].
+        h_after: where to write the state at the end; ``c_after``, ``p_after``, ``acc_after`` and ``t_after``, the step
+            after the last one that was read, likewise.
+    """
     S: tl.constexpr = 2 if CELL == LSTM else 1
     units = tl.arange(0, HP)
     rows = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)

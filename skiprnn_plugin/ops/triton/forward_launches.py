@@ -234,6 +234,47 @@ def _inputs(
 
 
 @triton.jit
+def _gates(
+    projected,
+    t,
+    T,
+    w_ih,
+    bias,
+    below,
+    at_below,
+    dropout,
+    w_hh,
+    h,
+    at_h,
+    rows,
+    take,
+    units,
+    FIRST: tl.constexpr,
+    COUNT: tl.constexpr,
+    G: tl.constexpr,
+    P: tl.constexpr,
+    UNITS: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    LOWEST: tl.constexpr,
+    DROPS: tl.constexpr,
+    PRECISION: tl.constexpr,
+    EMULATED: tl.constexpr,
+):
+    """The input's part of the gates from FIRST on, from :func:`_inputs`, and then the state's, U h, where that of a row
+    begins at ``at_h`` of ``h``."""
+    x_0, x_1, x_2, x_3 = _inputs(
+        projected, t, T, w_ih, bias, below, at_below, dropout, rows, take, units, FIRST, COUNT,
+        G, P, UNITS, ROWS, BLOCK, LOWEST, DROPS, PRECISION, EMULATED,
+    )  # fmt: skip
+    u_0, u_1, u_2, u_3 = _gate_products(
+        w_hh, units, h, at_h, take, dropout, rows, FIRST, COUNT,
+        P, UNITS, ROWS, BLOCK, False, PRECISION, EMULATED,
+    )  # fmt: skip
+    return x_0, x_1, x_2, x_3, u_0, u_1, u_2, u_3
+
+
+@triton.jit
 def _slots(count, B, rows, S: tl.constexpr, P: tl.constexpr, ALTERNATES: tl.constexpr):
     """Where the states of the rows are now, and where the next ones go, [ROWS] each."""
     now = count.to(tl.int64)
@@ -281,48 +322,10 @@ def reset_kernel(
     t = tl.load(times + rows, mask=take, other=0)
     count = tl.load(counts + rows, mask=take, other=0)
     at_now, at_next = _slots(count, B, rows, S, P, ALTERNATES)
-    x_r, x_z, _2, _3 = _inputs(
-        projected,
-        t,
-        T,
-        w_ih,
-        bias,
-        below,
-        at_next,
-        dropout,
-        rows,
-        take,
-        units,
-        0,
-        2,
-        G,
-        P,
-        UNITS,
-        ROWS,
-        BLOCK,
-        LOWEST,
-        DROPS,
-        PRECISION,
-        EMULATED,
-    )
-    u_r, u_z, _2, _3 = _gate_products(
-        w_hh,
-        units,
-        h_states,
-        at_now,
-        take,
-        dropout,
-        rows,
-        0,
-        2,
-        P,
-        UNITS,
-        ROWS,
-        BLOCK,
-        False,
-        PRECISION,
-        EMULATED,
-    )
+    x_r, x_z, _2, _3, u_r, u_z, _6, _7 = _gates(
+        projected, t, T, w_ih, bias, below, at_next, dropout, w_hh, h_states, at_now, rows, take, units, 0, 2,
+        G, P, UNITS, ROWS, BLOCK, LOWEST, DROPS, PRECISION, EMULATED,
+    )  # fmt: skip
     tile = (units < P)[:, None] & take[None, :]
     h = tl.load(h_states + at_now[None, :] + units[:, None], mask=tile, other=0.0).to(tl.float32)
     at_scratch = rows[None, :] * P + units[:, None]
@@ -385,92 +388,16 @@ def layer_kernel(
     at_now, at_next = _slots(count, B, rows, S, P, ALTERNATES)
     tile = (units < H)[:, None] & take[None, :]
     at_scratch = rows[None, :] * P + units[:, None]
-    if CELL == GRU_RESET_BEFORE:  # the other kernel computed r and z
-        x_n, _1, _2, _3 = _inputs(
-            projected,
-            t,
-            T,
-            w_ih,
-            bias,
-            below,
-            at_next,
-            dropout,
-            rows,
-            take,
-            units,
-            2,
-            1,
-            G,
-            P,
-            UNITS,
-            ROWS,
-            BLOCK,
-            LOWEST,
-            DROPS,
-            PRECISION,
-            EMULATED,
-        )
-        u_n, _1, _2, _3 = _gate_products(
-            w_hh,
-            units,
-            reset_h,
-            rows * P,
-            take,
-            dropout,
-            rows,
-            2,
-            1,
-            P,
-            UNITS,
-            ROWS,
-            BLOCK,
-            False,
-            PRECISION,
-            EMULATED,
-        )
+    if CELL == GRU_RESET_BEFORE:  # the other kernel computed r and z; n is left, gate 2
+        x_0, _1, _2, _3, u_0, _5, _6, _7 = _gates(
+            projected, t, T, w_ih, bias, below, at_next, dropout, w_hh, reset_h, rows * P, rows, take, units, 2, 1,
+            G, P, UNITS, ROWS, BLOCK, LOWEST, DROPS, PRECISION, EMULATED,
+        )  # fmt: skip
     else:
-        x_0, x_1, x_2, x_3 = _inputs(
-            projected,
-            t,
-            T,
-            w_ih,
-            bias,
-            below,
-            at_next,
-            dropout,
-            rows,
-            take,
-            units,
-            0,
-            G,
-            G,
-            P,
-            UNITS,
-            ROWS,
-            BLOCK,
-            LOWEST,
-            DROPS,
-            PRECISION,
-            EMULATED,
-        )
-        u_0, u_1, u_2, u_3 = _gate_products(
-            w_hh,
-            units,
-            h_states,
-            at_now,
-            take,
-            dropout,
-            rows,
-            0,
-            G,
-            P,
-            UNITS,
-            ROWS,
-            BLOCK,
-            False,
-            PRECISION,
-            EMULATED,
-        )
+        x_0, x_1, x_2, x_3, u_0, u_1, u_2, u_3 = _gates(
+            projected, t, T, w_ih, bias, below, at_next, dropout, w_hh, h_states, at_now, rows, take, units, 0, G,
+            G, P, UNITS, ROWS, BLOCK, LOWEST, DROPS, PRECISION, EMULATED,
+        )  # fmt: skip
     if CELL == LSTM:
         c = tl.load(c_states + at_now[None, :] + units[:, None], mask=tile, other=0.0).to(tl.float32)
         c = sigmoid(x_1 + u_1) * c + sigmoid(x_0 + u_0) * tanh(x_2 + u_2)
@@ -487,7 +414,7 @@ def layer_kernel(
             n = tanh(x_2 + sigmoid(x_0 + u_0) * (u_2 + b_n[:, None]))
         else:
             z = tl.load(z_gates + at_scratch, mask=tile, other=0.0)
-            n = tanh(x_n + u_n)
+            n = tanh(x_0 + u_0)
         h = n + z * (h - n)
     h = round_to(h, h_states)
     tl.store(h_states + at_next[None, :] + units[:, None], h, mask=tile)

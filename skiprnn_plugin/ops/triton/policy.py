@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..cells import CELLS
-from .call import Call
+from .call import Call, tile_units
 
 
 class Plan(NamedTuple):
@@ -65,8 +65,9 @@ ONLY_ON = {
     ("tf32", "gru_reset_before", 128, 8): (),
     ("tf32", "gru_reset_before", 128, 16): (9,),
 }
-# A program has so many sequences while there are at most so many for each multiprocessor, and the most that it can have
-# if there are more. A second round of programs with 1 sequence takes about as long as a single one with 8.
+# Sequences of a program, and up to how many sequences for each multiprocessor a program has that number; with more
+# sequences, a program has the largest number that fits. A second round of programs with 1 sequence takes about as long
+# as a single round of programs with 8.
 SEQUENCES = {1: 2, 8: 8}
 ROUNDS = 8  # of programs on every multiprocessor; for more sequences, launches are faster
 
@@ -80,8 +81,8 @@ def forced(**fields):
     >>> with forced(on_chip=True, rows=8, warps=8, precision="tf32"):
     ...     skip_scan(...)
 
-    The backward asks for a plan too, so it belongs into the block. Kernels for which a device has not the registers or
-    the shared memory fail there.
+    The backward asks for a plan too, so call it in the block as well. A kernel fails on a device that lacks the
+    registers or the shared memory for it.
     """
     before = dict(_forced)
     _forced.update(fields)
@@ -113,7 +114,7 @@ def choose_on_chip(cell: str, hidden: int, precisions: Sequence[str], batch: int
         precisions: those that the call can be worked on in, the one it asks for first.
         batch: number of sequences (B).
     """
-    units = max(16, 1 << (hidden - 1).bit_length())
+    units = tile_units(hidden)
     if units > MOST_UNITS:
         return None
     for precision in precisions:
@@ -128,7 +129,7 @@ def choose_on_chip(cell: str, hidden: int, precisions: Sequence[str], batch: int
 
 
 def fits(precision: str, cell: str, units: int, rows: int, device: Device) -> bool:
-    """Whether the device has the shared memory, and the registers, for programs with so many sequences. ``units`` is a
+    """Whether the device has the shared memory and the registers for programs of ``rows`` sequences. ``units`` is a
     power of two."""
     architectures = ONLY_ON.get((precision, cell, units, rows), (device.major,))
     return device.major in architectures and shared_memory(precision, cell, units, rows) <= device.shared

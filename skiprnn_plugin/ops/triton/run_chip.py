@@ -4,6 +4,7 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
+from triton import cdiv
 
 from ..types import Operands
 from .call import EMULATED, KERNEL_CELLS, Call, Chained, Prepared, Records, tile_units, weights_by_layer
@@ -29,7 +30,7 @@ def run_chip(
     t_after = torch.empty(batch, dtype=torch.int32, device=x.device)
     counts = torch.empty_like(t_after) if records is None else records.counts
     hidden = call.hidden
-    forward_kernel[(-(-batch // plan.rows),)](
+    forward_kernel[(cdiv(batch, plan.rows),)](
         x,
         *x.stride(),
         projected,
@@ -98,7 +99,7 @@ def run_chain_chip(
         acc=torch.empty_like(p) if call.is_gated else None,
     )
     batch, hidden = len(p), call.hidden
-    chain_kernel[(-(-batch // plan.rows),)](
+    chain_kernel[(cdiv(batch, plan.rows),)](
         weights.weight_hh.view(-1, hidden, hidden).transpose(1, 2).contiguous(),
         weights_by_layer(call),
         records.counts,
