@@ -20,6 +20,7 @@ CONSTRUCTOR = {
     "recurrent_dropout-nan": ("recurrent_dropout", {"recurrent_dropout": float("nan")}),
     "binarize-unknown": ("binarize", {"binarize": "floor"}),
     "init-unknown": ("init", {"init": "zeros"}),
+    "gate_init-unknown": ("gate_init", {"gate_init": "torch"}),
     "engine-unknown": ("engine", {"engine": "no such"}),
     "update_bias-nan": ("update_bias", {"update_bias": float("nan")}),
     "update_bias-infinite": ("update_bias", {"update_bias": float("inf")}),
@@ -38,7 +39,7 @@ WRONG_TYPES = {
     **{name: NO_INTEGER for name in ("input_size", "hidden_size", "num_layers")},
     **{name: NO_NUMBER for name in ("dropout", "zoneout", "recurrent_dropout", "threshold", "update_bias")},
     **{name: NO_FLAG for name in ("batch_first", "bidirectional", "gate", "layer_norm")},
-    **{name: NO_NAME for name in ("binarize", "init", "engine")},
+    **{name: NO_NAME for name in ("binarize", "init", "gate_init", "engine")},
     "gate_layers": (0, "0", (0.0,), (True,), ("a",), (None,)),
     "dtype": ("float32", float),
 }

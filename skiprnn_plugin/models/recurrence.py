@@ -1,14 +1,18 @@
-"""What the plugin's models have in common: the options of a Skip RNN, the module that they describe, architectures."""
+"""What the plugin's models have in common: the options of a Skip RNN, the module that they describe, its random
+decisions, architectures."""
 
 from dataclasses import dataclass, field, fields
-from typing import List, Optional, Type
+from typing import Dict, List, Optional, Type
 
+import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
+from torch import Tensor
 
 from ..arguments import as_option_errors, check_choice
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..modules.skip_rnn import SkipRNNBase
+from ..ops import uniform
 
 UPDATE_RULES = {"learned": "skip", "random": "random_skip", "full": "full"}  # and how an architecture's name begins
 CELLS = ("lstm", "gru")  # and how it goes on
@@ -33,6 +37,10 @@ class RecurrenceConfig(FairseqDataclass):
     )
     binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
     update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
+    gate_init: str = field(
+        default="authors",
+        metadata={"help": "initial weights of the gate: authors, or zeros, which helps a gate that closes early"},
+    )
     gate_layers: Optional[List[int]] = field(
         default=None,
         metadata={"help": "layers whose states the gate reads, numbered from 0, as in 0,1 (default: the top layer)"},
@@ -68,13 +76,53 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
     check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
     if not 0 <= cfg.skip_prob <= 1:
         raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
-    names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_layers", "layer_norm", "init", "engine")
+    names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_init", "gate_layers")
+    names += ("layer_norm", "init", "engine")
     options = {**sizes, "gate": cfg.update_rule == "learned", **{name: getattr(cfg, name) for name in names}}
     if cfg.cell == "gru":
         options["reset_after"] = cfg.gru_reset == "after"
     modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}
     with as_option_errors(options):
         return modules[cfg.cell](input_size, **options)
+
+
+class RandomDecisions:
+    """The decisions of a model that skips at random (``--update-rule random``, ``--binarize bernoulli``). A model of
+    another kind makes none.
+
+    Args:
+        cfg: the options.
+        bidirectional: whether the module that is to follow the decisions has two directions.
+    """
+
+    def __init__(self, cfg: RecurrenceConfig, bidirectional: bool):
+        self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
+        self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
+        self.directions = 2 if bidirectional else 1
+
+    def draw(self, x: Tensor, seeds: Optional[Tensor] = None, positions: Optional[Tensor] = None) -> Dict[str, Tensor]:
+        """What the module's ``forward`` needs besides its input: ``schedule`` or ``noise``, [B, T], or [2, B, T] for
+        two directions; or nothing.
+
+        Args:
+            x: the input, whose first dimensions are B and T.
+            seeds: the seed of each sequence, int64 [B], on which alone its decisions then depend, not on its batch;
+                None takes torch's generator.
+            positions: the place of each step in its sequence, counted from 0, int64 [B, T], for sequences that do not
+                begin at step 0; any place at padding.
+        """
+        if self.skip_prob is None and not self.draws_updates:
+            return {}
+        batch, steps = x.shape[:2]
+        draws = self.directions * steps
+        numbers = torch.rand(batch, draws, device=x.device) if seeds is None else uniform(seeds, draws)
+        # the directions alternate, so that padding at the end does not change the numbers of the steps before it
+        numbers = numbers.view(batch, steps, self.directions).permute(2, 0, 1)
+        if positions is not None:
+            numbers = numbers.gather(2, positions.expand(self.directions, -1, -1))
+        if self.directions == 1:
+            numbers = numbers[0]
+        return {"noise": numbers} if self.skip_prob is None else {"schedule": numbers >= self.skip_prob}
 
 
 def name_architecture(cfg: RecurrenceConfig) -> str:

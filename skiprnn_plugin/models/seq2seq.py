@@ -14,9 +14,9 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
 from ..arguments import check_choice, check_probability, check_size
-from ..ops import SkipState, uniform
+from ..ops import SkipState
 from .attention import EncoderOut, EntryDecoder, find_repeats
-from .recurrence import RecurrenceConfig, build_rnn, name_architecture, register_architectures
+from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, name_architecture, register_architectures
 
 _MULTIPLIER = 6364136223846793005  # odd, so that no token loses its influence on the sum modulo 2**64
 
@@ -117,8 +117,7 @@ class SkipRNNEncoder(FairseqEncoder):
             dropout=self.dropout_out.p,
             bidirectional=cfg.encoder_bidirectional,
         )
-        self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
-        self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
+        self.decisions = RandomDecisions(cfg, cfg.encoder_bidirectional)
         self.cell_from_h = check_choice("--decoder-initial-cell", cfg.decoder_initial_cell, ("h", "zero")) == "h"
         self.attend_updates = cfg.attend_updates
         self.output_units = self.rnn.hidden_size * (2 if cfg.encoder_bidirectional else 1)
@@ -132,12 +131,9 @@ class SkipRNNEncoder(FairseqEncoder):
         """
         padding = src_tokens.eq(self.dictionary.pad())
         x = self.dropout_in(self.embed_tokens(src_tokens))
-        schedule = noise = None
-        if self.skip_prob is not None:
-            schedule = self._draw(src_tokens, padding) >= self.skip_prob
-        elif self.draws_updates:
-            noise = self._draw(src_tokens, padding)
-        output, state, updates = self.rnn(x, padding_mask=padding, schedule=schedule, noise=noise)
+        positions = ((~padding).cumsum(1) - 1).clamp(min=0)
+        seeds = None if self.training else _seeds(src_tokens, padding, positions)
+        output, state, updates = self.rnn(x, padding_mask=padding, **self.decisions.draw(x, seeds, positions))
         return self._attend(output, *self._last_states(state), updates, padding)
 
     def _attend(self, output: Tensor, hiddens: Tensor, cells: Tensor, updates: Tensor, padding: Tensor) -> EncoderOut:
@@ -158,21 +154,6 @@ class SkipRNNEncoder(FairseqEncoder):
         shares = shares.float().masked_fill(padding, 0)
         output = self.dropout_out(output).transpose(0, 1)
         return EncoderOut(output, hiddens, cells, missing.t(), bias.t(), memory.entries.t(), shares.t())
-
-    def _draw(self, src_tokens: Tensor, padding: Tensor) -> Tensor:
-        """Draw uniform numbers, [B, T], or [2, B, T] for two directions. In evaluation they depend on the source alone,
-        not on the batch or its padding, so that every command repeats them."""
-        batch, steps = src_tokens.shape
-        directions = 2 if self.rnn.bidirectional else 1
-        if self.training:
-            numbers = torch.rand(directions, batch, steps, device=src_tokens.device)
-        else:
-            position = ((~padding).cumsum(1) - 1).clamp(min=0)
-            factors = torch.full((max(steps, 1),), _MULTIPLIER, device=src_tokens.device).cumprod(0)
-            seeds = ((src_tokens + 1) * factors[position]).masked_fill(padding, 0).sum(1)
-            drawn = uniform(seeds, directions * steps).view(batch, steps, directions).permute(2, 0, 1)
-            numbers = drawn.gather(2, position.expand(directions, -1, -1))
-        return numbers if self.rnn.bidirectional else numbers[0]
 
     def _last_states(self, state: SkipState):
         """``h`` and ``c``, each [L, B, C]: the directions are joined, and a cell without ``c`` gets ``h`` or zeros."""
@@ -265,6 +246,14 @@ class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
             adaptive_softmax_cutoff=cfg.adaptive_softmax_cutoff and list(cfg.adaptive_softmax_cutoff),
         )
         return cls(encoder, decoder)
+
+
+def _seeds(src_tokens: Tensor, padding: Tensor, positions: Tensor) -> Tensor:
+    """A number for each source, int64 [B], that depends on its words and their positions alone, so that every command
+    repeats a model's random decisions, whatever the batch."""
+    steps = max(src_tokens.shape[1], 1)
+    factors = torch.full((steps,), _MULTIPLIER, device=src_tokens.device).cumprod(0)
+    return ((src_tokens + 1) * factors[positions]).masked_fill(padding, 0).sum(1)
 
 
 def _option(name: str) -> str:

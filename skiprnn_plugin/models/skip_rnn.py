@@ -11,9 +11,8 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor, nn
 
-from ..ops import uniform
 from ..predictions import CRITERIONS
-from .recurrence import RecurrenceConfig, build_rnn, name_architecture, register_architectures
+from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, name_architecture, register_architectures
 
 
 @dataclass
@@ -89,9 +88,8 @@ class SkipRNNModel(BaseFairseqModel):
             dropout=cfg.dropout,
             bidirectional=cfg.bidirectional,
         )
-        self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
         self.has_gate = cfg.update_rule == "learned"
-        self.draws_updates = self.has_gate and cfg.binarize == "bernoulli"
+        self.decisions = RandomDecisions(cfg, cfg.bidirectional)
         self.num_directions = 2 if cfg.bidirectional else 1
         self.input_dropout = nn.Dropout(cfg.input_dropout)
         self.dropout = nn.Dropout(cfg.dropout)
@@ -151,13 +149,8 @@ class SkipRNNModel(BaseFairseqModel):
         if self.embedding is not None:
             x = self.embedding(x)
         x = self.input_dropout(x)
-        schedule = noise = None
-        if self.skip_prob is not None:
-            schedule = self._draw(x, seeds) >= self.skip_prob
-        elif self.draws_updates:
-            noise = self._draw(x, seeds)
         output, state, updates = self.rnn(
-            x, lengths=lengths, schedule=schedule, noise=noise, last_only=not self.per_step
+            x, lengths=lengths, last_only=not self.per_step, **self.decisions.draw(x, seeds)
         )
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
@@ -167,14 +160,6 @@ class SkipRNNModel(BaseFairseqModel):
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
         )
-
-    def _draw(self, x: Tensor, seeds: Optional[Tensor]) -> Tensor:
-        """Draw uniform numbers, [B, T], or [2, B, T] for two directions."""
-        batch, steps = x.shape[:2]
-        draws = self.num_directions * steps
-        numbers = torch.rand(batch, draws, device=x.device) if seeds is None else uniform(seeds, draws)
-        # the directions alternate, so that padding at the end does not change the numbers of the steps before it
-        return numbers if self.num_directions == 1 else numbers.view(batch, steps, 2).permute(2, 0, 1)
 
     def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:
         """Class probabilities, in float32. Raises ValueError where the task does not predict classes."""

@@ -44,9 +44,9 @@ def _init_norm(w: LayerWeights) -> None:
 
 
 @torch.no_grad()
-def init_gate(weight: Tensor, bias: Tensor, update_bias: float) -> None:
-    """Initialise the gate: a Glorot-uniform weight, and the bias ``update_bias``."""
-    nn.init.xavier_uniform_(weight)
+def init_gate(weight: Tensor, bias: Tensor, update_bias: float, init: str) -> None:
+    """Initialise the gate: a weight as :data:`GATE_INITS` says, and the bias ``update_bias``."""
+    GATE_INITS[init](weight)
     nn.init.constant_(bias, update_bias)
 
 
@@ -58,3 +58,4 @@ def init_states(states: Iterable[Tensor]) -> None:
 
 
 INITS = {"authors": init_layer_like_authors, "torch": init_layer_like_torch}
+GATE_INITS = {"authors": nn.init.xavier_uniform_, "zeros": nn.init.zeros_}

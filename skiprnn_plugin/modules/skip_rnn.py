@@ -12,7 +12,7 @@ from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_threshold
 from ..ops.engines import FEATURES, check_engine
 from ..ops.tracing import record_module
-from .init import INITS, init_gate, init_states
+from .init import GATE_INITS, INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
 
@@ -42,6 +42,8 @@ class SkipRNNBase(nn.Module):
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
         threshold: the threshold of ``round``. On a trained model, set it higher to skip more or lower to skip less.
         update_bias: initial bias of the gate; with 1, nearly every step is updated at the start of training.
+        gate_init: initial weight of the gate: ``authors``, Glorot-uniform, or ``zeros``, with which the update
+            probability is the same at every update until training changes it.
         gate_layers: layers whose state the gate reads; None for the top layer.
         layer_norm: layer norm of each gate before its nonlinearity.
         init: ``authors`` or ``torch``, whose initial weights to use.
@@ -74,6 +76,7 @@ class SkipRNNBase(nn.Module):
         binarize: str = "round",
         threshold: float = 0.5,
         update_bias: float = 1.0,
+        gate_init: str = "authors",
         gate_layers: Optional[Sequence[int]] = None,
         layer_norm: bool = False,
         init: str = "authors",
@@ -101,6 +104,7 @@ class SkipRNNBase(nn.Module):
         self.engine = check_choice("engine", engine, ("auto", *ENGINES))
         check_engine(engine, ["layer_norm"] if layer_norm else [])  # a trained model does without the others
         self._initial_update_bias = check_finite("update_bias", update_bias)
+        self._gate_init = check_choice("gate_init", gate_init, GATE_INITS)
         self._create_parameters(check_flag("gate", gate), {"device": device, "dtype": dtype})
         self.reset_parameters()
 
@@ -140,7 +144,7 @@ class SkipRNNBase(nn.Module):
                 INITS[self.init](CELLS[self.cell], w)
             gate = self._gate(suffix)
             if gate is not None:
-                init_gate(gate.weight, gate.bias, self._initial_update_bias)
+                init_gate(gate.weight, gate.bias, self._initial_update_bias, self._gate_init)
             states = (getattr(self, name + suffix) for name in ("initial_h", "initial_c"))
             init_states(state for state in states if state is not None)
 

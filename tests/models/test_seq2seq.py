@@ -211,9 +211,9 @@ MEMORY = [
 def build_with_repeats(arch, options):
     """A model in evaluation that skips many steps of the sources, and the sources."""
     model = build(arch, update_bias=-1.5, dropout=0.0, **options).eval()
-    if model.encoder.skip_prob is not None:  # the same in training
-        numbers = torch.rand(2, 3, 20, generator=torch.Generator().manual_seed(5))
-        model.encoder._draw = lambda src_tokens, padding: numbers
+    if "skip_prob" in options:  # the same in training
+        schedule = torch.rand(2, 3, 20, generator=torch.Generator().manual_seed(5)) >= options["skip_prob"]
+        model.encoder.decisions.draw = lambda *arguments: {"schedule": schedule}
     torch.nn.init.normal_(model.decoder.attention.input_proj.weight, std=30.0)  # attention that is not almost uniform
     return model, make_sources((20, 13, 1))
 

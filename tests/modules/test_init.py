@@ -130,6 +130,8 @@ def test_gate_and_states(module, init):
         if state is not None:
             assert abs(state.mean()) < 0.1 and abs(state.std() - 1) < 0.1
     assert module(3, 5).update_bias.tolist() == [1.0]
+    zeros = module(3, 5, bidirectional=True, gate_init="zeros")
+    assert not zeros.update_weight.any() and not zeros.update_weight_reverse.any()
 
 
 @pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])

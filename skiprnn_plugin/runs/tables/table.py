@@ -109,6 +109,7 @@ SETTINGS = {
     "gru_reset": "before",
     "binarize": "round",
     "update_bias": 1,
+    "gate_init": "authors",
     "cost_warmup_updates": 0,
     "criterion": "cross_entropy_with_budget",
     "optimizer": "adam",
