@@ -9,6 +9,8 @@ import math
 import numbers
 from typing import Any, Collection, Optional, Sequence, Tuple
 
+PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
+
 
 class UserError(Exception):
     """An argument or a file that the user of a command gave is wrong. The message names it, in one line."""

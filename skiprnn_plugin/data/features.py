@@ -6,7 +6,7 @@ for each sequence. ``skiprnn-prepare features`` and ``skiprnn-prepare video`` ma
 """
 
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -134,6 +134,35 @@ def read_statistics(folder: Path) -> Statistics:
             f"{path}: expected finite mean and std, at least 0, of each feature, got {mean.shape} and {std.shape}"
         )
     return statistics
+
+
+class FolderFacts(NamedTuple):
+    """What a trained model needs to know of the folder that it was trained on. Its checkpoints hold these facts, so
+    that the model can be used without the folder.
+
+    Attributes:
+        class_names: the classes, in the order of the model's predictions.
+        width: the number of features of a step, D.
+        statistics: what ``statistics.npz`` holds; None if it does not exist.
+        record: what ``prepare.json`` says about the encoding of videos; None if it can't be read.
+    """
+
+    class_names: List[str]
+    width: int
+    statistics: Optional[Statistics] = None
+    record: Optional[Dict[str, Any]] = None
+
+    def as_state(self) -> Dict[str, Any]:
+        """The facts in types that torch loads without running code."""
+        statistics = None if self.statistics is None else [values.tolist() for values in self.statistics]
+        return {**self._asdict(), "class_names": list(self.class_names), "statistics": statistics}
+
+    @classmethod
+    def from_state(cls, state: Dict[str, Any]) -> "FolderFacts":
+        facts = cls(**{name: state[name] for name in cls._fields})
+        if facts.statistics is None:
+            return facts
+        return facts._replace(statistics=Statistics(*map(np.array, facts.statistics)))
 
 
 class Frames(NamedTuple):

@@ -1,7 +1,8 @@
 """Labelled texts, read from fairseq's binarized form."""
 
+import io
 from pathlib import Path
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -26,13 +27,15 @@ class Items(NamedTuple):
     lengths: np.ndarray
 
 
-def load_dictionary(path: Path) -> Dictionary:
+def load_dictionary(path: Path, content: Optional[bytes] = None) -> Dictionary:
     """Load fairseq's ``dict.txt``: a word and its count on each line. Raises ValueError if it can't be read.
 
-    fairseq's special symbols, which are not in the file, come first.
+    fairseq's special symbols, which are not in the file, come first. ``content`` is what the file holds, if that has
+    been read already.
     """
     try:
-        dictionary = Dictionary.load(str(path))
+        text = (path.read_bytes() if content is None else content).decode("utf-8")
+        dictionary = Dictionary.load(io.StringIO(text, newline=None))
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be read as a fairseq dictionary ({first_sentence(error)})") from error
     if len(dictionary) == dictionary.nspecial:

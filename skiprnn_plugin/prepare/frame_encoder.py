@@ -5,7 +5,7 @@ import json
 import zlib
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 import torch
@@ -116,6 +116,9 @@ def _load(network: torch.nn.Module, content: bytes, path: Path) -> None:
         raise ValueError(f"{path}: expected finite weights")
 
 
+ENCODING = ("frame_rate", "dtype", "encoder", "weights", "weights_crc32")  # the keys of an encoding in prepare.json
+
+
 class Encoding(NamedTuple):
     """How a folder of features was made from videos.
 
@@ -130,11 +133,24 @@ class Encoding(NamedTuple):
     encoder: Dict[str, Any]
 
 
-def read_encoding(folder: Path) -> Encoding:
-    """Read ``prepare.json``. Raises ValueError if the folder was not made by ``skiprnn-prepare video``."""
+def read_record(folder: Path) -> Optional[Dict[str, Any]]:
+    """What ``prepare.json`` says about the encoding of videos, for :func:`read_encoding`; None without such a file."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return {name: record[name] for name in ENCODING if name in record}
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> Encoding:
+    """How a folder was made, from its ``prepare.json``, or from what :func:`read_record` found there.
+
+    Raises ValueError if the folder was not made by ``skiprnn-prepare video``.
+    """
     path = folder / RECORD
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        if record is None:
+            record = json.loads(path.read_text(encoding="utf-8"))
         encoder = {
             name: kind(record[name]) for name, kind in (("encoder", str), ("weights", str), ("weights_crc32", int))
         }

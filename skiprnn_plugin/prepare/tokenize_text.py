@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import cache
 from pathlib import Path
-from typing import Callable, Iterable, List
+from typing import Callable, Iterable, List, Mapping, Optional
 
 import numpy as np
 
@@ -101,8 +101,11 @@ def sentencepiece_tokenizer(model: bytes) -> Tokenizer:
     return lambda text: processor.id_to_piece(processor.encode(_without_line_breaks(text)))
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
+def load_tokenizer(folder: Path, files: Optional[Mapping[str, bytes]] = None) -> Tokenizer:
     """The tokenizer with which ``skiprnn-prepare`` made ``folder``.
+
+    ``files`` are the contents of the folder's ``prepare.json`` and of the sentencepiece model, if it has one, by name;
+    with them nothing is read in the folder.
 
     With the folder's dictionary, ``dictionary.encode_line(text, line_tokenizer=load_tokenizer(folder),
     add_if_not_exist=False)`` gives the same token ids for a text as in the prepared data.
@@ -113,7 +116,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     """
     record = Path(folder) / RECORD
     try:
-        options = json.loads(record.read_text(encoding="utf-8"))
+        options = json.loads(record.read_bytes() if files is None else files[RECORD])
         bpe = options["bpe"]
         if bpe not in TOKENIZERS:
             raise ValueError(f"bpe is {bpe!r}, expected one of {', '.join(TOKENIZERS)}")
@@ -123,8 +126,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         return tokenize_words if options.get("combining_marks") else tokenize_words_without_marks
     model = Path(folder) / MODEL
     try:
-        return sentencepiece_tokenizer(model.read_bytes())
-    except (OSError, RuntimeError, ValueError) as error:
+        return sentencepiece_tokenizer(model.read_bytes() if files is None else files[MODEL])
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
         raise ValueError(f"{model}: not a sentencepiece model ({error})") from error
 
 

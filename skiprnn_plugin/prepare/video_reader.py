@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import Any, Dict, Iterator, NamedTuple, Optional
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
 
 import numpy as np
 
@@ -45,11 +45,15 @@ class VideoReader(NamedTuple):
             raise UserError(f"{path}: {error}") from error
 
 
-def open_reader(folder: Path, width: int, weights: Path, most: Optional[int]) -> VideoReader:
+def open_reader(
+    folder: Path, record: Optional[Mapping[str, Any]], width: int, weights: Path, most: Optional[int]
+) -> VideoReader:
     """The reader of videos for a model that was trained on a folder made by ``skiprnn-prepare video``.
 
     Args:
         folder: that folder; only its ``prepare.json`` is read.
+        record: what :func:`~skiprnn_plugin.prepare.frame_encoder.read_record` has read there, so that the folder is not
+            needed any more; None to read it now.
         width: the number of features that the model reads at each step.
         weights: the file of the encoder's weights, which must be those that the folder was made with.
         most: see :class:`VideoReader`.
@@ -59,7 +63,7 @@ def open_reader(folder: Path, width: int, weights: Path, most: Optional[int]) ->
     from .frame_encoder import FrameEncoder, read_encoding
 
     try:
-        made = read_encoding(folder)
+        made = read_encoding(folder, record)
         if width != FrameEncoder.width:
             raise ValueError(f"videos have {FrameEncoder.width:,} features in a frame, the model reads {width:,}")
         encoder = FrameEncoder(weights)

@@ -88,7 +88,7 @@ def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) 
             f"--weights: expected the file that skiprnn-prepare video was given, which {videos[0]} needs as a video, "
             "got none"
         )
-    reader = open_reader(inputs.video_folder, hub.task.input_size, weights, inputs.head_steps)
+    reader = open_reader(inputs.video_folder, inputs.video_record, hub.task.input_size, weights, inputs.head_steps)
     for video in videos:
         next(reader.frames(video))
     return reader

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
 from .._fairseq.configuration import read_options, read_own_options
+from ..arguments import PATHS
 
-PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
 
 

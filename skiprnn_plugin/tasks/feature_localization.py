@@ -7,6 +7,7 @@ from typing import Sequence, Tuple
 
 from fairseq.tasks import register_task
 
+from ..data.features import FolderFacts
 from ..data.localization import LocalizationDataset
 from ..data.manifest import MANIFEST
 from ..prepare.frame_encoder import read_encoding
@@ -48,18 +49,18 @@ class FeatureLocalizationTask(FeatureTask):
         if not 0 < cfg.frame_rate < math.inf:
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
         self.frame_rate = cfg.frame_rate
-        self._check_frame_rate()
 
-    def _check_frame_rate(self) -> None:
-        """Raise ValueError if the sequences were made from videos at another rate."""
+    def use(self, facts: FolderFacts) -> None:
+        """Raises ValueError if the sequences were made from videos at another rate."""
+        super().use(facts)
         try:
-            made = read_encoding(self.folder)
+            made = read_encoding(self.folder, facts.record or {})
         except ValueError:  # they were not made from videos
             return
-        if made.frame_rate != self.frame_rate:
+        if made.frame_rate != self.cfg.frame_rate:
             raise ValueError(
                 f"--frame-rate: expected {made.frame_rate:.10g}, at which skiprnn-prepare video made {self.folder}, "
-                f"got {self.frame_rate:.10g}"
+                f"got {self.cfg.frame_rate:.10g}"
             )
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> LocalizationDataset:

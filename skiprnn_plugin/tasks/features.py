@@ -10,10 +10,11 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..arguments import check_choice
-from ..data.features import STATISTICS, FeatureDataset, FeatureStore, Frames, read_statistics
+from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_statistics
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
 from ..data.sequence import split_key
+from ..prepare.frame_encoder import read_record
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
@@ -55,10 +56,12 @@ class FeatureTaskConfig(SequenceTaskConfig):
 class FeatureTask(SequenceTask):
     """A task on a folder of features. A subclass names the manifest's ``columns`` that it needs, and makes datasets.
 
-    A trained model needs no more of ``--data-dir`` than ``classes.txt`` and ``statistics.npz``, if both exist, and
-    ``prepare.json`` if it is to read videos.
+    A trained model does not need ``--data-dir``, as its checkpoint holds the facts. For a checkpoint of an earlier
+    version they are read from the folder: ``classes.txt`` and ``statistics.npz``, if both exist, or the manifest; and
+    ``prepare.json`` if the model is to read videos.
 
     Attributes:
+        facts: what a trained model needs to know of the folder.
         class_names: the lines of ``classes.txt``, or the sorted labels of the split train.
         frames: turns an array into a model's input.
     """
@@ -75,24 +78,40 @@ class FeatureTask(SequenceTask):
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
         self.folder = Path(cfg.data_dir)
-        head_steps = cfg.sequence_length if cfg.crop == "head" else None
-        self.inputs = Inputs(("numbers",), video_folder=self.folder, head_steps=head_steps)
-        if cfg.data_dir == "" or not any((self.folder / name).is_file() for name in (MANIFEST, CLASSES)):
+        if not self.from_checkpoint:  # a checkpoint brings the facts
+            self.use(self.read_facts())
+
+    def read_facts(self) -> FolderFacts:
+        """The facts of ``--data-dir``. Raises ValueError if it is not a folder of features."""
+        folder = self.folder
+        self._check_folder(MANIFEST, CLASSES)
+        has_classes = (folder / CLASSES).is_file()
+        class_names = read_classes(folder) if has_classes else find_labels(self.items, "train")
+        if len(class_names) < 2:
+            where = CLASSES if has_classes else f"split train of {MANIFEST}"
+            raise ValueError(f"{folder}: expected at least two classes in {where}, got {class_names}")
+        has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
+        statistics = read_statistics(folder) if has_statistics else None
+        width = self.store.width if statistics is None else len(statistics.mean)
+        return FolderFacts(class_names, width, statistics, read_record(folder))
+
+    def _check_folder(self, *names: str) -> None:
+        """Raise ValueError if ``--data-dir`` has none of these files."""
+        if self.cfg.data_dir == "" or not any((self.folder / name).is_file() for name in names):
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "
-                f"got {cfg.data_dir!r}{self.data_moved}"
+                f"got {self.cfg.data_dir!r}{self.data_moved}"
             )
-        has_classes = (self.folder / CLASSES).is_file()
-        self.class_names = read_classes(self.folder) if has_classes else find_labels(self.items, "train")
-        if len(self.class_names) < 2:
-            where = CLASSES if has_classes else f"split train of {MANIFEST}"
-            raise ValueError(f"{self.folder}: expected at least two classes in {where}, got {self.class_names}")
-        self.output_size = len(self.class_names)
-        has_statistics = cfg.normalize or (self.folder / STATISTICS).is_file()
-        statistics = read_statistics(self.folder) if has_statistics else None
-        self.input_size = len(statistics.mean) if has_statistics else self.store.width
+
+    def use(self, facts: FolderFacts) -> None:
+        """Make the facts those of this task."""
+        cfg, self.facts = self.cfg, facts
+        self.class_names, self.output_size = facts.class_names, len(facts.class_names)
+        self.input_size = facts.width
+        head_steps = cfg.sequence_length if cfg.crop == "head" else None
+        self.inputs = Inputs(("numbers",), {}, self.folder, facts.record, head_steps)
         fit = Fit(cfg.sequence_length, cfg.crop, padding=cfg.padding)
-        self.frames = Frames(fit, statistics if cfg.normalize else None)
+        self.frames = Frames(fit, facts.statistics if cfg.normalize else None)
 
     @cached_property
     def items(self) -> List[Item]:
@@ -109,6 +128,7 @@ class FeatureTask(SequenceTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         """Load a split; its arrays are read later. Raises ValueError if the split does not exist or is wrong."""
+        self._check_folder(MANIFEST)
         positions = [position for position, item in enumerate(self.items) if item.split == split]
         if not positions:
             splits = ", ".join(sorted({item.split for item in self.items}))
@@ -135,17 +155,28 @@ class FeatureTask(SequenceTask):
 
     def state_dict(self):
         """The task's state, which fairseq saves in checkpoints."""
-        return {**super().state_dict(), "features": self._fingerprint()}
+        return {**super().state_dict(), "features": self.facts.as_state()}
 
     def load_state_dict(self, state_dict):
-        """Raises ValueError for a model that was trained with other classes or normalised by other statistics."""
-        if state_dict.get("features", self._fingerprint()) != self._fingerprint():
+        """Take the facts of a trained model, which its checkpoint holds.
+
+        Raises ValueError for a run, or a checkpoint without these facts, that goes on with other classes or, with
+        ``--normalize``, with other statistics.
+        """
+        stored = state_dict.get("features")
+        is_whole = isinstance(stored, dict)
+        if self.from_checkpoint:
+            self.use(FolderFacts.from_state(stored) if is_whole else self.read_facts())
+        expected = self._fingerprint(FolderFacts.from_state(stored)) if is_whole else stored
+        if expected not in (None, self._fingerprint(self.facts)):
             raise ValueError(
                 "--data-dir: expected the classes, and with --normalize the statistics, that the model was trained "
                 f"with, {self.cfg.data_dir!r} has others"
             )
         super().load_state_dict(state_dict)
 
-    def _fingerprint(self) -> int:
-        statistics = b"" if self.frames.statistics is None else np.concatenate(self.frames.statistics).tobytes()
-        return zlib.crc32("\n".join(self.class_names).encode() + statistics)
+    def _fingerprint(self, facts: FolderFacts) -> int:
+        """A number that tells other classes and other statistics; earlier versions stored it instead of the facts."""
+        normalizes = self.cfg.normalize and facts.statistics is not None
+        statistics = np.concatenate(facts.statistics).tobytes() if normalizes else b""
+        return zlib.crc32("\n".join(facts.class_names).encode() + statistics)

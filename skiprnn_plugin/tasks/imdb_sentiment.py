@@ -5,10 +5,11 @@ import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Optional
+from typing import Dict, List, Optional
 
 import numpy as np
 import torch
+from fairseq.data import Dictionary
 from fairseq.tasks import register_task
 from torch import nn
 
@@ -17,13 +18,25 @@ from ..data.fit import Fit
 from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.word2vec import load_word_vectors
-from ..prepare.tokenize_text import RECORD, Tokenizer, encode_text, load_tokenizer
+from ..prepare.tokenize_text import MODEL, RECORD, Tokenizer, encode_text, load_tokenizer
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
 logger = logging.getLogger(__name__)
 
+DICTIONARIES = ("input0/dict.txt", "label/dict.txt")  # of texts and labels
+FILES = (*DICTIONARIES, RECORD, MODEL)  # of the folder that a trained model needs; its checkpoints hold their contents
 INITIAL_RANGE = 0.25  # as in the paper, for words without a vector in --embedding-path
+
+
+def load_dictionaries(folder: Path, files: Dict[str, bytes]) -> List[Dictionary]:
+    """Those of texts and labels, from the contents of the folder's files."""
+    return [load_dictionary(folder / name, files[name]) for name in DICTIONARIES]
+
+
+def find_fingerprint(source_dictionary: Dictionary, label_dictionary: Dictionary) -> int:
+    """A number that tells other words or labels, or another order of them."""
+    return zlib.crc32("\n".join([*source_dictionary.symbols, *label_dictionary.symbols]).encode())
 
 
 @dataclass
@@ -65,21 +78,36 @@ class ImdbSentimentTask(SequenceTask):
         check_choice("--pad-side", cfg.pad_side, ("left", "right"))
         check_choice("--padding", cfg.padding, ("data", "masked"))
         self.folder = Path(cfg.data_dir)
-        dictionaries = [self.folder / name / "dict.txt" for name in ("input0", "label")]
-        if cfg.data_dir == "" or not all(path.is_file() for path in dictionaries):
+        if not self.from_checkpoint:  # a checkpoint brings the files
+            self.use(self.read_files())
+
+    def read_files(self) -> Dict[str, bytes]:
+        """The contents of those :data:`FILES` that ``--data-dir`` has, by name.
+
+        Raises ValueError if it has no dictionaries.
+        """
+        if self.cfg.data_dir == "" or not all((self.folder / name).is_file() for name in DICTIONARIES):
             raise ValueError(
                 "--data-dir: expected a folder with input0/dict.txt and label/dict.txt, as skiprnn-prepare imdb makes, "
-                f"got {cfg.data_dir!r}{self.data_moved}"
+                f"got {self.cfg.data_dir!r}{self.data_moved}"
             )
-        self.source_dictionary, self.label_dictionary = map(load_dictionary, dictionaries)
+        return {name: (self.folder / name).read_bytes() for name in FILES if (self.folder / name).is_file()}
+
+    def use(self, files: Dict[str, bytes]) -> None:
+        """Make the dictionaries, and how texts are split, those of this task."""
+        self.files = files
+        self.source_dictionary, self.label_dictionary = load_dictionaries(self.folder, files)
         self.class_names = [self.label_dictionary[symbol] for symbol in find_classes(self.label_dictionary)]
         if len(self.class_names) < 2:
-            raise ValueError(f"{dictionaries[1]}: expected at least two labels, got {self.class_names}")
+            raise ValueError(f"{self.folder / DICTIONARIES[1]}: expected at least two labels, got {self.class_names}")
+        cfg = self.cfg
         self.input_size = cfg.embedding_dim
         self.output_size = len(self.class_names)
         self.fit = Fit(cfg.sequence_length, cfg.crop, cfg.pad_side, cfg.padding, self.source_dictionary.pad())
 
     def load_dataset(self, split, combine=False, **kwargs):
+        if self.from_checkpoint:
+            self._check_dictionaries(find_fingerprint(*load_dictionaries(self.folder, self.read_files())))
         texts = load_items(self.folder / "input0" / split, self.source_dictionary)
         labels = load_labels(self.folder / "label" / split, self.label_dictionary)
         if len(labels) != len(texts.lengths):
@@ -105,20 +133,28 @@ class ImdbSentimentTask(SequenceTask):
 
     def state_dict(self):
         """The task's state, which fairseq saves in checkpoints."""
-        return {**super().state_dict(), "dictionaries": self._fingerprint()}
+        return {**super().state_dict(), "files": self.files, "dictionaries": self._fingerprint()}
 
     def load_state_dict(self, state_dict):
-        """Raises ValueError for a model that was trained with other dictionaries: its token ids mean other words."""
-        if state_dict.get("dictionaries", self._fingerprint()) != self._fingerprint():
+        """Take the files of a trained model, which its checkpoint holds.
+
+        Raises ValueError for a run, or a checkpoint without these files, that goes on with other dictionaries.
+        """
+        if self.from_checkpoint:
+            self.use(state_dict.get("files") or self.read_files())
+        self._check_dictionaries(state_dict.get("dictionaries", self._fingerprint()))
+        super().load_state_dict(state_dict)
+
+    def _fingerprint(self) -> int:
+        return find_fingerprint(self.source_dictionary, self.label_dictionary)
+
+    def _check_dictionaries(self, fingerprint: int) -> None:
+        """Raise ValueError for another fingerprint than the model's, whose token ids mean other words."""
+        if fingerprint != self._fingerprint():
             raise ValueError(
                 "--data-dir: expected the dict.txt of texts and labels that the model was trained with, "
                 f"{self.cfg.data_dir!r} has others"
             )
-        super().load_state_dict(state_dict)
-
-    def _fingerprint(self) -> int:
-        symbols = [*self.source_dictionary.symbols, *self.label_dictionary.symbols]
-        return zlib.crc32("\n".join(symbols).encode())
 
     def encode(self, raw: str) -> np.ndarray:
         """The token ids that the model reads of a text, int64 [T]; the text is split like those of the data set."""
@@ -132,4 +168,4 @@ class ImdbSentimentTask(SequenceTask):
     @cached_property
     def tokenize(self) -> Tokenizer:
         """Splits a text as ``skiprnn-prepare`` did; at spaces if the folder was made by fairseq-preprocess."""
-        return load_tokenizer(self.folder) if (self.folder / RECORD).exists() else str.split
+        return load_tokenizer(self.folder, self.files) if RECORD in self.files else str.split

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import math
+import os
 from dataclasses import dataclass, field
 from typing import Optional, Sequence
 
@@ -19,6 +20,7 @@ from torch import nn
 from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
+from ..arguments import PATHS
 from ..predictions import CRITERIONS
 from .options import check_training_options
 from .presentation import Presented
@@ -152,7 +154,16 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         if from_checkpoint:
             models = {arch: MODEL_DATACLASS_REGISTRY.get(name) for arch, name in ARCH_MODEL_NAME_REGISTRY.items()}
             cfg = checkpoints.drop_unknown_options("model", cfg, {**models, **MODEL_DATACLASS_REGISTRY})
+        else:
+            self._store_absolute_paths()
         return super().build_model(cfg, from_checkpoint)
+
+    def _store_absolute_paths(self) -> None:
+        """Let the checkpoints of this run name files and folders in a way that holds from any folder."""
+        stored = self.cfg._get_root().get("task") or {}
+        for name, value in stored.items():
+            if name.endswith(PATHS) and isinstance(value, str) and os.path.exists(value):
+                stored[name] = os.path.abspath(value)
 
     def build_criterion(self, cfg, from_checkpoint=False):
         """Raises ValueError if the criterion does not suit what the task predicts.

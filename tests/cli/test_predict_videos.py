@@ -121,12 +121,8 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
         (["--weights", "{weights}", "absent.mp4"], "absent.mp4: no such file"),
         (["--weights", "{weights}", "broken.mp4"], "broken.mp4: can't be read as a video ("),
         (["--weights", "{weights}", "text.txt"], "text.txt: expected a file .npy or .csv or .png or a video"),
-        (
-            ["--weights", "{weights}", "--set", "data_dir=unknown"],
-            "unknown/prepare.json: expected frame_rate, dtype, ",
-        ),
     ],
-    ids=["no weights", "absent", "no weights at all", "others", "no video", "broken", "kind", "data"],
+    ids=["no weights", "absent", "no weights at all", "others", "no video", "broken", "kind"],
 )
 def test_names_what_is_wrong(fails, video_runs, tmp_path, monkeypatch, options, message):
     """Before anything is encoded."""
@@ -137,8 +133,6 @@ def test_names_what_is_wrong(fails, video_runs, tmp_path, monkeypatch, options, 
         (tmp_path / name).write_text("no video\n")
     if "other.pth" in options:
         torch.save({**torch.load(video_runs.weights), "fc.bias": torch.ones(1000)}, "other.pth")
-    shutil.copytree(video_runs.data, "unknown")
-    (tmp_path / "unknown/prepare.json").write_text("{}")
     options = [option.format(weights=video_runs.weights) for option in options]
     printed = fails(main, video_runs.classification, "video.mp4", *options)
     assert printed.startswith(f"skiprnn-predict: error: {message.format(crc32=video_runs.crc32)}")
@@ -154,6 +148,8 @@ def test_a_library_that_is_missing(fails, video_runs, monkeypatch, library, mess
 def test_models_that_read_other_features(fails, tmp_path):
     data, video = write_features(tmp_path / "data"), write_video(tmp_path / "video.mp4", 2)
     train(tmp_path / "run", "--data-dir", data, "--max-update", 1, task="feature_classification")
+    printed = fails(main, tmp_path / "run", video, "--weights", "x.pth")
+    assert f": error: {data}/prepare.json: expected frame_rate, dtype, " in printed
     record = {"frame_rate": 25, "dtype": "float32", "encoder": "x", "weights": "x.pth", "weights_crc32": 1}
     (data / "prepare.json").write_text(json.dumps(record))
     printed = fails(main, tmp_path / "run", video, "--weights", "x.pth")

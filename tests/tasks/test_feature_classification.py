@@ -12,6 +12,7 @@ from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig, FeatureClassificationTask
 
 from .. import command_line
+from ..edited_checkpoint import change_task_state
 from ..forked import run_forked
 from ..tiny_features import LABELS, WIDTH, sequences, write_features
 
@@ -128,9 +129,39 @@ def test_classes_of_the_training_split(data, tmp_path):
         make_task(folder)
 
 
-def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
+@pytest.mark.parametrize("listed", [True, False], ids=["classes.txt", "only-the-manifest"])
+def test_a_checkpoint_is_whole(data, tmp_path, monkeypatch, listed):
+    """Classes and statistics come with it, whatever has become of the folder, and its paths hold from any folder."""
+    moved = shutil.copytree(data, tmp_path / "data")
+    if not listed:
+        (moved / "classes.txt").unlink()
+    monkeypatch.chdir(tmp_path)
+    train("data", "run", "--max-update", 1, *(["--normalize"] if listed else []))
+    monkeypatch.chdir("/")
+    arrays = [array for *_, array in sequences()[:3]]
+    before = from_pretrained(tmp_path / "run")
+    expected = before.predict(arrays)
+    (moved / "classes.txt").write_text("\n".join(reversed(LABELS)))
+    np.savez(moved / "statistics.npz", mean=np.zeros(WIDTH), std=np.ones(WIDTH))
+    hub = from_pretrained(tmp_path / "run")
+    np.testing.assert_array_equal(hub.predict(arrays), expected)
+    assert hub.class_names == before.class_names
+    hub.task.load_dataset("valid")  # labels are names, so that another order of them changes nothing
+    before.task.load_dataset("valid")
+    assert hub.task.dataset("valid").targets == before.task.dataset("valid").targets
+    shutil.rmtree(moved)
+    hub = from_pretrained(tmp_path / "run")
+    np.testing.assert_array_equal(hub.predict(arrays), expected)
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
+        hub.task.load_dataset("valid")
+
+
+def test_a_checkpoint_of_an_earlier_version_needs_its_data(data, tmp_path):
     moved = shutil.copytree(data, tmp_path / "data")
     train(moved, tmp_path / "run", "--max-update", 1, "--normalize")
+    task = from_pretrained(tmp_path / "run").task
+    fingerprint = task._fingerprint(task.facts)
+    change_task_state(tmp_path / "run/checkpoint_best.pt", lambda state: state.update(features=fingerprint))
     for change in (
         lambda: (moved / "classes.txt").write_text("up\ndown\n"),
         lambda: np.savez(moved / "statistics.npz", mean=np.zeros(WIDTH), std=np.ones(WIDTH)),

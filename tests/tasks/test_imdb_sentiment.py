@@ -16,6 +16,7 @@ from skiprnn_plugin.prepare.tokenize_text import RECORD
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig, ImdbSentimentTask
 
 from .. import command_line
+from ..edited_checkpoint import change_task_state
 from ..forked import run_forked
 from ..tiny_texts import texts, write_texts
 
@@ -73,9 +74,31 @@ print([hub.task.class_names[row.argmax()] for row in hub.predict(texts)])
     assert process.stdout.splitlines() == expected, process.stderr
 
 
-def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
+def test_a_checkpoint_is_whole(data, tmp_path):
+    """Dictionaries and the way to split texts come with it, whatever has become of the folder."""
     moved = shutil.copytree(data, tmp_path / "data")
     train(moved, tmp_path / "run", "--max-update", 1)
+    (read,) = from_pretrained(tmp_path / "run").predict(["A GOOD film!"])
+    changed = moved / "input0/dict.txt"
+    changed.write_text("".join(reversed(changed.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
+        from_pretrained(tmp_path / "run").task.load_dataset("valid")
+    shutil.rmtree(moved)
+    hub = from_pretrained(tmp_path / "run")
+    assert hub.predict(["A GOOD film!"])[0].tolist() == read.tolist()
+    assert hub.class_names == ["neg", "pos"] and hub.task.tokenize("It's") == ["it's"]
+    with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
+        hub.task.load_dataset("valid")
+    elsewhere = from_pretrained(tmp_path / "run", data_dir=str(data))
+    elsewhere.task.load_dataset("valid")
+    assert len(elsewhere.task.dataset("valid")) == len(texts("valid"))
+
+
+def test_a_checkpoint_of_an_earlier_version_needs_its_data(data, tmp_path):
+    moved = shutil.copytree(data, tmp_path / "data")
+    train(moved, tmp_path / "run", "--max-update", 1)
+    change_task_state(tmp_path / "run/checkpoint_best.pt", lambda state: state.pop("files"))
+    assert from_pretrained(tmp_path / "run").class_names == ["neg", "pos"]
     changed = moved / "input0/dict.txt"
     changed.write_text("".join(reversed(changed.read_text().splitlines(keepends=True))))
     with pytest.raises(ValueError, match=r"--data-dir: expected the dict.txt .* trained with, '.*/data' has others"):
@@ -83,7 +106,6 @@ def test_a_checkpoint_says_if_its_data_has_changed_or_moved(data, tmp_path):
     shutil.rmtree(moved)
     with pytest.raises(ValueError, match=r"--data-dir: .* got '.*/data'; if it was moved: .*data_dir=DIR"):
         from_pretrained(tmp_path / "run")
-    assert from_pretrained(tmp_path / "run", data_dir=str(data)).task.folder == data
 
 
 def test_words_start_from_their_vectors_or_at_random(data, vectors):
