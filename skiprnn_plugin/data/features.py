@@ -12,7 +12,7 @@ import numpy as np
 
 from ..reading import first_sentence, show_progress
 from .fit import Fit
-from .manifest import MANIFEST, Item
+from .manifest import Item, find_manifest, read_manifest
 from .sequence import StoredDataset
 
 FEATURES = "features.npy"
@@ -32,6 +32,19 @@ def open_array(path: Path) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{path}: expected an array of steps and features, [T, D], got shape {array.shape}")
     return array
+
+
+def read_items(folder: Path, columns: Sequence[str]) -> List[Item]:
+    """Read the manifest of a folder of features. If it lacks the column ``steps``, the arrays' files tell the steps.
+
+    ``columns`` are required, see :func:`read_manifest`. Raises ValueError if the manifest or such a file can't be read.
+    """
+    is_joint = (folder / FEATURES).is_file()
+    items = read_manifest(folder, columns, has_steps=is_joint)
+    if "steps" in items[0].fields:
+        return items
+    shown = show_progress(items, str(folder), unit=" files")
+    return [item._replace(steps=len(open_array(folder / f"{item.name}.npy"))) for item in shown]
 
 
 class FeatureStore:
@@ -57,8 +70,9 @@ class FeatureStore:
         self.starts = np.cumsum([0, *(item.steps for item in items)])
         self._joint: Optional[np.ndarray] = None
         if self.is_joint and len(self.joint) != self.starts[-1]:
+            manifest = find_manifest(folder).name
             raise ValueError(
-                f"{folder / FEATURES}: expected {self.starts[-1]:,} steps, as many as {MANIFEST} has, "
+                f"{folder / FEATURES}: expected {self.starts[-1]:,} steps, as many as {manifest} has, "
                 f"got {len(self.joint):,}"
             )
         self.width = (self.joint if self.is_joint else open_array(self.path(0))).shape[1]
@@ -84,8 +98,9 @@ class FeatureStore:
         path, item = self.path(position), self.items[position]
         array = open_array(path)
         if array.shape != (item.steps, self.width):
+            manifest = find_manifest(self.folder).name
             raise ValueError(
-                f"{path}: expected shape {(item.steps, self.width)} (line {item.line} of {MANIFEST}, and as wide as "
+                f"{path}: expected shape {(item.steps, self.width)} (line {item.line} of {manifest}, and as wide as "
                 f"the first), got {array.shape}"
             )
         return array
@@ -224,4 +239,5 @@ class FeatureDataset(StoredDataset):
             path, item = self.store.path(position), self.items[index]
             if str(error).startswith(str(path)):
                 raise
-            raise ValueError(f"{path}: sequence {item.name!r} (line {item.line} of {MANIFEST}): {error}") from error
+            manifest = find_manifest(self.store.folder).name
+            raise ValueError(f"{path}: sequence {item.name!r} (line {item.line} of {manifest}): {error}") from error

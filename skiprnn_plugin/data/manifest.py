@@ -1,11 +1,13 @@
-"""Reads ``manifest.tsv``, the list of a folder's sequences, and ``classes.txt``, the classes of their labels."""
+"""Reads ``manifest.tsv`` or ``manifest.csv``, the list of a folder's sequences, and ``classes.txt``, the classes of
+their labels."""
 
+import csv
 import math
 import re
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-MANIFEST = "manifest.tsv"
+MANIFEST, MANIFEST_CSV = "manifest.tsv", "manifest.csv"
 CLASSES = "classes.txt"
 REQUIRED = ("sequence", "split")
 
@@ -25,7 +27,8 @@ class Item(NamedTuple):
     """A line of the manifest.
 
     Attributes:
-        name: the sequence's name; ``NAME.npy`` is its file if each sequence has a separate file.
+        name: the sequence's name, without the ``.npy`` that it may end in; ``NAME.npy`` is its file if each sequence
+            has a separate file.
         steps: the number of steps, T; 0 if the column is missing.
         split: train, valid, test or any other.
         label: the sequence's class; None if the column is missing.
@@ -45,23 +48,38 @@ class Item(NamedTuple):
     fields: Dict[str, str]
 
 
+def find_manifest(folder: Path) -> Path:
+    """The folder's manifest: ``manifest.csv`` if only that exists, else ``manifest.tsv``, whether it exists or not.
+
+    Raises ValueError if both exist.
+    """
+    tabs, commas = folder / MANIFEST, folder / MANIFEST_CSV
+    if tabs.is_file() and commas.is_file():
+        raise ValueError(f"{folder}: expected {MANIFEST} or {MANIFEST_CSV}, got both")
+    return commas if commas.is_file() else tabs
+
+
 def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) -> List[Item]:
     """Read all sequences, in the file's order.
 
-    The first line names the columns, separated by tabs, in any order: ``sequence``, ``steps``, ``split``; then
-    ``label``, or ``annotations`` (see :func:`parse_annotations`) and ``duration``. Other columns are ignored.
+    The first line names the columns, in any order: ``sequence``, ``steps``, ``split``; then ``label``, or
+    ``annotations`` (see :func:`parse_annotations`) and ``duration``. Other columns are ignored. Tabs separate columns;
+    in ``manifest.csv`` commas do, or semicolons if the first line has more of these.
 
     Args:
         folder: the folder that holds the manifest.
         columns: the columns that are required besides ``sequence``, ``steps`` and ``split``.
-        has_steps: whether ``steps`` is required; the steps of videos are not known yet.
+        has_steps: whether ``steps`` is required. It is not where a sequence's file tells its steps, as those of arrays
+            and videos do.
 
     Raises:
         ValueError: the manifest can't be read, lacks a column, or has a line that is wrong.
     """
-    path = folder / MANIFEST
+    path = find_manifest(folder)
     lines = read_lines(path)
-    header = _split(next(lines, (1, ""))[1])
+    first = next(lines, (1, ""))[1]
+    delimiter = "\t" if path.name == MANIFEST else max(",;", key=first.count)
+    header = _split(first, delimiter)
     for column in (*REQUIRED, *(["steps"] if has_steps else []), *columns):
         if header.count(column) != 1:
             found = "two of them" if column in header else f"columns {', '.join(header)}"
@@ -69,7 +87,7 @@ def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) 
     items: Dict[str, Item] = {}
     for number, line in lines:
         try:
-            item = _parse(header, line, number)
+            item = _parse(header, _split(line, delimiter), number)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
         other = items.setdefault(item.name, item)
@@ -93,17 +111,17 @@ def read_lines(path: Path) -> Iterator[Tuple[int, str]]:
         raise ValueError(f"{path}: expected UTF-8 text, got a byte that is not ({error.reason})") from error
 
 
-def _parse(header: Sequence[str], line: str, number: int) -> Item:
-    values = _split(line)
+def _parse(header: Sequence[str], values: Sequence[str], number: int) -> Item:
     if len(values) != len(header):
         raise ValueError(f"expected {len(header)} columns, got {len(values)}")
     fields = dict(zip(header, values))
-    check_name(fields["sequence"])
+    name = re.sub(r"\.npy$", "", fields["sequence"])
+    check_name(name)
     for column in ("split", "label"):
         if column in fields:
             clean_value(column, fields[column])
     return Item(
-        fields["sequence"],
+        name,
         _steps(fields["steps"]) if "steps" in fields else 0,
         fields["split"],
         fields.get("label"),
@@ -114,8 +132,13 @@ def _parse(header: Sequence[str], line: str, number: int) -> Item:
     )
 
 
-def _split(line: str) -> List[str]:
-    return [value.strip() for value in line.split("\t")]
+def _split(line: str, delimiter: str) -> List[str]:
+    """The values of a line; only where no tabs separate them may they stand between quotation marks."""
+    if delimiter == "\t":
+        values = line.split(delimiter)
+    else:
+        values = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    return [value.strip() for value in values]
 
 
 def check_name(name: str) -> None:
@@ -205,7 +228,7 @@ def check_labels(folder: Path, items: Sequence[Item], classes: Sequence[str]) ->
             if label not in known:
                 names = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
                 raise ValueError(
-                    f"{folder / MANIFEST}:{item.line}: expected a label of the {len(classes)} classes ({names}), "
+                    f"{find_manifest(folder)}:{item.line}: expected a label of the {len(classes)} classes ({names}), "
                     f"got {label!r}"
                 )
 

@@ -5,9 +5,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Set
 
-from ..data.manifest import MANIFEST, check_name, read_lines
+from ..data.manifest import MANIFEST, check_name, find_manifest, read_lines, read_manifest
 from ..reading import show_progress
-from .feature_sources import read_labelled
+from .feature_sources import list_classes
 from .video import NOT_VIDEOS, is_video, read_frames
 
 CLASS_NUMBERS = "classInd.txt"
@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
 
 
 def read_listed(folder: Path) -> Videos:
-    """The videos that ``manifest.tsv`` in their folder lists.
+    """The videos that the manifest in their folder lists.
 
     The manifest has the format of :func:`skiprnn_plugin.data.manifest.read_manifest` without the column ``steps``; the
     column ``sequence`` has the paths of the videos within the folder. The folder may also hold ``classes.txt``.
@@ -45,11 +45,12 @@ def read_listed(folder: Path) -> Videos:
     Raises:
         ValueError: one of these files is not what it should be, or no video of a split exists.
     """
-    if not (folder / MANIFEST).is_file():
+    manifest = find_manifest(folder)
+    if not manifest.is_file():
         raise ValueError(f"{folder}: expected {MANIFEST} in it, or UCF-101's lists beside it (--splits), got neither")
-    items, classes = read_labelled(folder, has_steps=False)
-    listed = [_Listed(f"{folder / MANIFEST}:{item.line}", item.name, item.fields) for item in items]
-    return _find(folder, listed, classes)
+    items = read_manifest(folder, (), has_steps=False)
+    listed = [_Listed(f"{manifest}:{item.line}", item.name, item.fields) for item in items]
+    return _find(folder, listed, list_classes(folder, items))
 
 
 def read_ucf101(folder: Path, lists: Path, number: int) -> Videos:

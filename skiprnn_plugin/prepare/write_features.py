@@ -7,8 +7,8 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
-from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite
-from ..data.manifest import CLASSES, MANIFEST, read_manifest
+from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
+from ..data.manifest import CLASSES, MANIFEST
 from ..reading import show_progress
 
 RECORD = "prepare.json"
@@ -175,7 +175,7 @@ def compute_statistics(folder: Path, split: str) -> Statistics:
     The means and sums of squared deviations of the sequences are merged by the formula of Chan, Golub and LeVeque
     (1979), which stays exact when the mean is large.
     """
-    items = read_manifest(folder, ())
+    items = read_items(folder, ())
     store = FeatureStore(folder, items)
     count, mean, squares = 0, np.zeros(store.width), np.zeros(store.width)
     chosen = [position for position, item in enumerate(items) if item.split == split]

@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 
 from ..data.features import FolderFacts
 from ..data.localization import LocalizationDataset
-from ..data.manifest import MANIFEST
+from ..data.manifest import find_manifest
 from ..prepare.frame_encoder import read_encoding
 from .features import FeatureTask, FeatureTaskConfig
 from .sequence import check_positive
@@ -71,8 +71,9 @@ class FeatureLocalizationTask(FeatureTask):
         items = [self.items[position] for position in positions]
         rate = sum(item.steps for item in items) / sum(item.duration for item in items)
         if not 0.5 < rate / self.cfg.frame_rate < 2:
+            manifest = find_manifest(self.folder).name
             raise ValueError(
-                f"--frame-rate: expected about {rate:.3g}, by the steps and durations in {MANIFEST}, "
+                f"--frame-rate: expected about {rate:.3g}, by the steps and durations in {manifest}, "
                 f"got {self.cfg.frame_rate:g}"
             )
         dataset = LocalizationDataset(
@@ -87,7 +88,7 @@ class FeatureLocalizationTask(FeatureTask):
         )
         if fixed and not dataset.has_positives():
             logger.warning(
-                f"{self.folder / MANIFEST}: no annotation of split {items[0].split!r} covers any of the "
+                f"{find_manifest(self.folder)}: no annotation of split {items[0].split!r} covers any of the "
                 "--eval-points: its mAP is nan, which can't tell which checkpoint is best"
             )
         return dataset

@@ -10,9 +10,9 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..arguments import check_choice
-from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_statistics
+from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_items, read_statistics
 from ..data.fit import Fit
-from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, read_classes, read_manifest
+from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
 from ..prepare.frame_encoder import read_record
 from .presentation import Inputs
@@ -84,11 +84,11 @@ class FeatureTask(SequenceTask):
     def read_facts(self) -> FolderFacts:
         """The facts of ``--data-dir``. Raises ValueError if it is not a folder of features."""
         folder = self.folder
-        self._check_folder(MANIFEST, CLASSES)
+        self._check_folder(CLASSES)
         has_classes = (folder / CLASSES).is_file()
         class_names = read_classes(folder) if has_classes else find_labels(self.items, "train")
         if len(class_names) < 2:
-            where = CLASSES if has_classes else f"split train of {MANIFEST}"
+            where = CLASSES if has_classes else f"split train of {find_manifest(folder).name}"
             raise ValueError(f"{folder}: expected at least two classes in {where}, got {class_names}")
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
@@ -96,8 +96,9 @@ class FeatureTask(SequenceTask):
         return FolderFacts(class_names, width, statistics, read_record(folder))
 
     def _check_folder(self, *names: str) -> None:
-        """Raise ValueError if ``--data-dir`` has none of these files."""
-        if self.cfg.data_dir == "" or not any((self.folder / name).is_file() for name in names):
+        """Raise ValueError if ``--data-dir`` has neither a manifest nor one of these files."""
+        files = [find_manifest(self.folder), *(self.folder / name for name in names)]
+        if self.cfg.data_dir == "" or not any(path.is_file() for path in files):
             raise ValueError(
                 f"--data-dir: expected a folder with {MANIFEST}, as skiprnn-prepare features makes, "
                 f"got {self.cfg.data_dir!r}{self.data_moved}"
@@ -116,7 +117,7 @@ class FeatureTask(SequenceTask):
     @cached_property
     def items(self) -> List[Item]:
         """The whole manifest."""
-        return read_manifest(self.folder, self.columns)
+        return read_items(self.folder, self.columns)
 
     @cached_property
     def store(self) -> FeatureStore:
@@ -128,11 +129,11 @@ class FeatureTask(SequenceTask):
 
     def load_dataset(self, split, combine=False, **kwargs):
         """Load a split; its arrays are read later. Raises ValueError if the split does not exist or is wrong."""
-        self._check_folder(MANIFEST)
+        self._check_folder()
         positions = [position for position, item in enumerate(self.items) if item.split == split]
         if not positions:
             splits = ", ".join(sorted({item.split for item in self.items}))
-            raise ValueError(f"{self.folder / MANIFEST}: expected sequences of split {split!r}, got only {splits}")
+            raise ValueError(f"{find_manifest(self.folder)}: expected sequences of split {split!r}, got only {splits}")
         check_labels(self.folder, [self.items[position] for position in positions], self.class_names)
         if self.store.width != self.input_size:
             raise ValueError(

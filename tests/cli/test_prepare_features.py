@@ -12,8 +12,7 @@ from skiprnn_plugin import __version__
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_statistics
 from skiprnn_plugin.data.manifest import read_manifest
-from skiprnn_plugin.prepare.feature_sources import ARRAYS, read_labelled
-from skiprnn_plugin.prepare.write_features import COLUMNS
+from skiprnn_plugin.prepare.feature_sources import list_classes
 
 from ..command_line import ROOT
 from ..forked import run_forked
@@ -131,7 +130,13 @@ def test_subjects_are_held_out(prints, tmp_path):
     assert (tmp_path / "dest/classes.txt").read_text() == "up\ndown\n"
 
 
-@pytest.mark.parametrize("words", [(*ARRAYS, "label_names"), ("manifest.tsv", *COLUMNS, "train", "valid", "test")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("values", "lengths", "labels", "subject", "label_names"),
+        ("manifest.tsv", "manifest.csv", "sequence", "split", "train", "valid", "test"),
+    ],
+)
 def test_help_says_what_a_source_holds(capsys, words):
     with pytest.raises(SystemExit):
         main(["features", "--help"])
@@ -170,7 +175,8 @@ def test_spaces_around_names_do_not_count(prints, tmp_path, changed):
     """As in manifests. A subject with and without spaces is the same, so that it is in one split only."""
     subjects_file(tmp_path / "watch.npz", **changed)
     prints(main, "features", tmp_path / "watch.npz", tmp_path / "dest")
-    items, classes = read_labelled(tmp_path / "dest")
+    items = read_manifest(tmp_path / "dest", ("label",))
+    classes = list_classes(tmp_path / "dest", items)
     assert sorted(classes) == ["down", "up"] and {item.label for item in items} == {"down", "up"}
     subjects = {(item.fields["subject"], item.split) for item in items}
     assert sorted(subject for subject, _ in subjects) == SUBJECTS
@@ -200,10 +206,20 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
             "expected at least two classes, got \\['up'\\]",
         ),
         ({"label_names": None, "labels": np.zeros(10, int)}, "expected at least two classes, got \\['0'\\]"),
-        ({"values": None}, "expected arrays values, lengths, labels, subject, it has no values"),
-        ({"subject": None, "labels": None}, "it has no labels and no subject"),
-        ({"values": np.zeros((55, 2), int)}, r"values: expected floats \[steps, features\], got int64 (55, 2)"),
-        ({"values": np.zeros((55, 2, 1))}, r"values: expected floats \[steps, features\], got float64 (55, 2, 1)"),
+        (
+            {"values": None},
+            "expected an array values, or a list of arrays (np.savez), got lengths, labels, subject, label_names",
+        ),
+        ({"subject": None, "labels": None}, "expected an array labels, got values, lengths, label_names"),
+        (
+            {"values": np.zeros((55, 2), bool)},
+            r"values: expected numbers \[sum of steps, D\] or \[N, T, D\], got bool (55, 2)",
+        ),
+        ({"lengths": None}, r"expected an array lengths beside values \[steps, features\], got none"),
+        (
+            {"values": np.zeros((10, 9, 1))},
+            "lengths: expected 10, of at most 9 steps, as values (10, 9, 1) has, got 10, of at most 10",
+        ),
         ({"values": np.zeros((54, 2))}, "expected as many values as lengths add up to, 55, got 54"),
         (
             {"values": np.full((55, 2), np.nan)},
@@ -211,11 +227,12 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ),
         ({"lengths": np.ones(10)}, "lengths: expected whole numbers in one row, got float64 (10,)"),
         ({"lengths": np.zeros(10, int)}, "lengths: expected at least 1, got 0"),
-        ({"labels": np.zeros(9, int)}, "labels: expected one for each of the 10 lengths, got 9"),
+        ({"labels": np.zeros(9, int)}, "labels: expected one for each of the 10 sequences, got 9"),
         ({"labels": np.arange(10)}, "labels: expected numbers of 0 to 1, as there are label_names"),
         ({"subject": np.zeros((10, 1), int)}, "subject: expected whole numbers or names in one row, got int64 (10, 1)"),
         ({"subject": np.zeros(10, int)}, "expected subjects for each split, got none of 1 for "),
-        ({"subject": np.array([None] * 10)}, "can't be read as a .npz file"),
+        ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; a list"),
+        ({"values": np.array([None] * 10)}, "values: holds pickled objects, which are never loaded; a list"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )
@@ -262,7 +279,7 @@ def test_damaged_files(capsys, tmp_path):
         (("--held-out-fraction", "nan"), "--held-out-fraction: expected a number between 0 and 1, got nan"),
         (("--seed", "-1"), "--seed: expected at least 0, got -1"),
         (("--classes", "c.txt"), "--annotations, --classes: expected both, of Charades"),
-        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz file, got "),
+        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz or .csv file, got "),
     ],
     ids=str,
 )
@@ -275,7 +292,7 @@ def test_wrong_options(fails, tmp_path, options, message):
 def test_wrong_folders(fails, tmp_path, source):
     dest = tmp_path / "dest"
     assert f"{tmp_path}/no: no such file or folder" in fails(main, "features", tmp_path / "no", dest)
-    assert "--seed: is only for an .npz file, got" in fails(main, "features", source, dest, "--seed", 1)
+    assert "--seed: is only for an .npz or .csv file, got" in fails(main, "features", source, dest, "--seed", 1)
     array = np.load(source / "valid0.npy")
     np.save(source / "valid0.npy", array * np.nan)
     assert "sequence 'valid0': expected finite numbers" in fails(main, "features", source, dest)

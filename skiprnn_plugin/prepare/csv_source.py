@@ -1,0 +1,134 @@
+"""Reads sequences and their labels from one ``.csv`` file, a line for each step."""
+
+import csv
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Sequence
+
+import numpy as np
+
+from ..data.manifest import check_name, clean_value
+from ..reading import show_progress
+from .splits import Division
+from .write_features import Source
+
+DELIMITERS = ",;\t"
+
+
+class Columns(NamedTuple):
+    """The columns of a file that are not features.
+
+    Attributes:
+        sequence: which sequence a step belongs to.
+        label: the sequence's class.
+        subject: whom it is of; read if it exists.
+        split: train, valid or test; read if it exists.
+        ignored: columns to leave out, such as a time.
+    """
+
+    sequence: str = "sequence"
+    label: str = "label"
+    subject: str = "subject"
+    split: str = "split"
+    ignored: Sequence[str] = ()
+
+
+class Recording:
+    """A sequence while it is read: what its lines agree on, the first of its lines, and its steps."""
+
+    def __init__(self, row: Dict[str, str], line: int):
+        self.row, self.line = row, line
+        self.steps: List[List[float]] = []
+
+
+def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
+    """Sequences from a ``.csv`` file with a header and a line for each step.
+
+    The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
+    others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs; with semicolons or tabs,
+    numbers may have decimal commas. The steps of a sequence are in the file's order.
+
+    Args:
+        path: the file.
+        columns: the names of the columns.
+        divide: divides the subjects, or the sequences if there are none, unless the file has a column of splits.
+
+    Raises:
+        ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            recordings, width = _read(path, file, columns)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
+    rows = [recording.row for recording in recordings]
+    if "split" not in rows[0]:
+        labels = [row["label"] for row in rows]
+        subjects = [row["subject"] for row in rows] if "subject" in rows[0] else None
+        try:
+            splits = divide(labels, subjects)
+        except ValueError as error:
+            if str(error).partition(":")[0] in vars(divide):  # an option
+                raise
+            raise ValueError(f"{path}: {error}") from error
+        rows = [{**row, "split": split} for row, split in zip(rows, splits)]
+    arrays = [np.array(recording.steps) for recording in recordings]
+    classes = sorted({row["label"] for row in rows})
+    return Source(path, rows, width, classes, arrays.__getitem__)
+
+
+def _read(path: Path, file, columns: Columns):
+    header_line = file.readline()
+    delimiter = max(DELIMITERS, key=header_line.count)
+    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
+    places = _find_columns(path, header, columns)
+    others = {*places.values(), *map(header.index, columns.ignored)}
+    features = [place for place in range(len(header)) if place not in others]
+    if not features:
+        raise ValueError(f"{path}:1: expected columns of features, got only {', '.join(header)}")
+    found: Dict[str, Recording] = {}
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
+        number = reader.line_num + 1
+        try:
+            if len(fields) != len(header):
+                raise ValueError(f"expected {len(header)} columns, as the header has, got {len(fields)}")
+            row = {name: clean_value(name, fields[place]) for name, place in places.items()}
+            check_name(row["sequence"])
+            recording = found.get(row["sequence"])
+            if recording is None:
+                recording = found[row["sequence"]] = Recording(row, number)
+            for name, value in row.items():
+                if recording.row[name] != value:
+                    raise ValueError(
+                        f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line "
+                        f"{recording.line}, got {value!r}"
+                    )
+            recording.steps.append([_as_number(header[place], fields[place], delimiter) for place in features])
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+    if not found:
+        raise ValueError(f"{path}: expected a line for each step, got none")
+    return list(found.values()), len(features)
+
+
+def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
+    """The places of the columns that are no features: sequence and label, and subject and split if they exist."""
+    for name in (columns.sequence, columns.label, *columns.ignored):
+        if header.count(name) != 1:
+            found = "two of them" if name in header else f"columns {', '.join(header)}"
+            raise ValueError(f"{path}:1: expected a column {name!r}, got {found}")
+    known = {"sequence": columns.sequence, "label": columns.label, "subject": columns.subject, "split": columns.split}
+    return {what: header.index(name) for what, name in known.items() if name in header}
+
+
+def _as_number(column: str, text: str, delimiter: str) -> float:
+    """Raises ValueError if the field is not a number, with a decimal point or, where columns allow it, a comma."""
+    plain = text.strip()
+    if delimiter != "," and "." not in plain and plain.count(",") == 1:
+        plain = plain.replace(",", ".")
+    try:
+        if "_" in plain:  # 1_000 is a number to Python
+            raise ValueError
+        return float(plain)
+    except ValueError:
+        raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None

@@ -1,0 +1,219 @@
+"""Reads sequences and their labels from one ``.npz`` file."""
+
+import re
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from ..data.manifest import clean_value
+from ..reading import first_sentence
+from .splits import Division
+from .write_features import Source
+
+LIST = re.compile(r"arr_(\d+)$")  # the names that numpy.savez gives to arrays without names
+VALUES, LENGTHS, LABELS, SUBJECT, LABEL_NAMES = "values", "lengths", "labels", "subject", "label_names"
+PICKLED = "holds pickled objects, which are never loaded; a list of arrays goes in as np.savez(FILE, *list, labels=...)"
+
+
+class Sequences(NamedTuple):
+    """The sequences of a file.
+
+    Attributes:
+        lengths: the steps of each, integers [N].
+        width: the number of features, D.
+        load: a function from the number of a sequence to its array, [T, D].
+    """
+
+    lengths: np.ndarray
+    width: int
+    load: Callable[[int], np.ndarray]
+
+
+def read_npz(path: Path, divide: Division) -> Source:
+    """Sequences from an ``.npz`` file, divided into splits.
+
+    The file holds the sequences in one of three ways:
+
+    - ``values`` [sum of steps, D], one sequence after the other, and ``lengths``, the steps of each;
+    - ``values`` [N, T, D], perhaps with ``lengths``, where the end of shorter sequences is padding, which is left out;
+    - a list of arrays, each [T, D], or [T] for one feature, as ``np.savez(FILE, *arrays, labels=labels)`` writes it;
+
+    and, with an element for each sequence, ``labels`` and perhaps ``subject``, numbers or names. If the labels are
+    numbers from 0, it may also hold ``label_names``. Spaces around names do not count.
+
+    Args:
+        path: the file.
+        divide: divides the subjects, or the sequences if the file has no ``subject``.
+
+    Raises:
+        ValueError: the file is not what it should be, a named subject does not exist, or a split gets no sequence.
+    """
+    with _open(path) as file:
+        arrays = _read_arrays(path, file)
+        sequences = _find_sequences(path, file, arrays)
+    labels, classes = _name_labels(path, arrays)
+    subjects = names = None
+    if SUBJECT in arrays:
+        subjects = _names(path, SUBJECT, arrays[SUBJECT])
+        names = list(dict.fromkeys(subjects[place] for place in np.argsort(arrays[SUBJECT], kind="stable")))
+    try:
+        splits = divide(labels, subjects, names)
+    except ValueError as error:
+        if str(error).partition(":")[0] in vars(divide):  # an option
+            raise
+        raise ValueError(f"{path}: {error}") from error
+    rows = [
+        {"sequence": str(number), "split": split, "label": label}
+        for number, (split, label) in enumerate(zip(splits, labels))
+    ]
+    if subjects is not None:
+        rows = [{**row, "subject": subject} for row, subject in zip(rows, subjects)]
+    return Source(path, rows, sequences.width, classes, sequences.load)
+
+
+def _open(path: Path):
+    try:
+        file = np.load(path, allow_pickle=False)
+    except Exception as error:  # a file can be broken in any way
+        raise ValueError(f"{path}: can't be read as a .npz file ({first_sentence(error)})") from error
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path}: can't be read as a .npz file (it holds a single array)")
+    return file
+
+
+def _read(path: Path, file, name: str) -> np.ndarray:
+    """An array of the file. Raises ValueError if it is damaged or holds Python objects."""
+    try:
+        return file[name]
+    except Exception as error:  # a file can be broken in any way
+        reason = PICKLED if "pickle" in str(error) else f"can't be read ({first_sentence(error)})"
+        raise ValueError(f"{path}: {name}: {reason}") from error
+
+
+def _read_arrays(path: Path, file) -> Dict[str, np.ndarray]:
+    """All arrays but the values. Raises ValueError if one is missing or is not what it should be."""
+    listed = any(LIST.match(name) for name in file.files)
+    if VALUES not in file.files and not listed:
+        raise ValueError(f"{path}: expected an array {VALUES}, or a list of arrays (np.savez), got {_list(file.files)}")
+    if LABELS not in file.files:
+        raise ValueError(f"{path}: expected an array {LABELS}, got {_list(file.files)}")
+    found = {name: _read(path, file, name) for name in (LENGTHS, LABELS, SUBJECT, LABEL_NAMES) if name in file.files}
+    for name, kinds in ((LENGTHS, "iu"), (LABELS, "iuU"), (SUBJECT, "iuU"), (LABEL_NAMES, "U")):
+        array = found.get(name)
+        if array is None:
+            continue
+        if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in kinds:
+            what = "whole numbers" if kinds == "iu" else "names" if kinds == "U" else "whole numbers or names"
+            raise ValueError(f"{path}: {name}: expected {what} in one row, got {array.dtype} {array.shape}")
+    if LENGTHS in found and found[LENGTHS].min() < 1:
+        raise ValueError(f"{path}: {LENGTHS}: expected at least 1, got {found[LENGTHS].min()}")
+    return found
+
+
+def _list(names: List[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _find_sequences(path: Path, file, arrays: Dict[str, np.ndarray]) -> Sequences:
+    """The sequences. Raises ValueError if they are not what they should be, or do not have a label each."""
+    if VALUES in file.files:
+        sequences = _split_values(path, _unpack(path), arrays.get(LENGTHS))
+    else:
+        sequences = _read_list(path, file)
+    for name in (LABELS, SUBJECT):
+        if name in arrays and len(arrays[name]) != len(sequences.lengths):
+            raise ValueError(
+                f"{path}: {name}: expected one for each of the {len(sequences.lengths)} sequences, "
+                f"got {len(arrays[name])}"
+            )
+    return sequences
+
+
+def _split_values(path: Path, values: np.ndarray, lengths: Any) -> Sequences:
+    if values.ndim == 2:
+        if lengths is None:
+            raise ValueError(f"{path}: expected an array {LENGTHS} beside {VALUES} [steps, features], got none")
+        if len(values) != lengths.sum():
+            raise ValueError(
+                f"{path}: expected as many {VALUES} as {LENGTHS} add up to, {lengths.sum():,}, got {len(values):,}"
+            )
+        starts = np.cumsum([0, *lengths.tolist()]).tolist()
+        return Sequences(lengths, values.shape[1], lambda i: values[starts[i] : starts[i + 1]])
+    size, steps, width = values.shape
+    if lengths is None:
+        lengths = np.full(size, steps)
+    if len(lengths) != size or lengths.max() > steps:
+        raise ValueError(
+            f"{path}: {LENGTHS}: expected {size}, of at most {steps} steps, as {VALUES} {values.shape} has, "
+            f"got {len(lengths)}, of at most {lengths.max()}"
+        )
+    return Sequences(lengths, width, lambda i: values[i, : lengths[i]])
+
+
+def _read_list(path: Path, file) -> Sequences:
+    """The arrays ``arr_0``, ``arr_1``, ..."""
+    numbers = sorted(int(match[1]) for match in map(LIST.match, file.files) if match)
+    if numbers != list(range(len(numbers))):
+        raise ValueError(f"{path}: expected arrays arr_0 to arr_{len(numbers) - 1}, got no arr_{_gap(numbers)}")
+    arrays: List[np.ndarray] = []
+    for number in numbers:
+        array = _read(path, file, f"arr_{number}")
+        array = array[:, None] if array.ndim == 1 else array
+        _check_values(path, f"arr_{number}", array, (2,), "[T, D]")
+        arrays.append(array)
+        width = arrays[0].shape[1]
+        if array.shape[1] != width:
+            raise ValueError(f"{path}: arr_{number}: expected {width} features, as arr_0 has, got {array.shape[1]}")
+    return Sequences(np.array([len(array) for array in arrays]), width, arrays.__getitem__)
+
+
+def _gap(numbers: List[int]) -> int:
+    return next(place for place, number in enumerate(numbers) if place != number)
+
+
+def _check_values(path: Path, name: str, array: np.ndarray, dimensions: Tuple[int, ...], shapes: str) -> None:
+    """Raise ValueError for an array of another shape, or of no numbers."""
+    if array.ndim not in dimensions or 0 in array.shape or array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"{path}: {name}: expected numbers {shapes}, got {array.dtype} {array.shape}")
+
+
+def _name_labels(path: Path, arrays: Dict[str, np.ndarray]) -> Tuple[List[str], List[str]]:
+    """The label of each sequence, and the classes."""
+    labels = arrays["labels"]
+    if "label_names" not in arrays:
+        named = _names(path, "labels", labels)
+        return named, sorted(set(named)) if labels.dtype.kind == "U" else list(map(str, np.unique(labels).tolist()))
+    names = _names(path, "label_names", arrays["label_names"])
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{path}: label_names: expected each name once, got {name!r} {names.count(name)} times")
+    if labels.dtype.kind == "U" or labels.min() < 0 or labels.max() >= len(names):
+        raise ValueError(f"{path}: labels: expected numbers of 0 to {len(names) - 1}, as there are label_names")
+    return [names[label] for label in labels], names
+
+
+def _names(path: Path, argument: str, array: np.ndarray) -> List[str]:
+    """Numbers or names as they will be read from the manifest. Raises ValueError for one that it can't hold."""
+    try:
+        return [clean_value("name", str(value)) for value in array.tolist()]
+    except ValueError as error:
+        raise ValueError(f"{path}: {argument}: {error}") from error
+
+
+def _unpack(path: Path) -> np.ndarray:
+    """``values``, mapped from a temporary file, as they may not fit into memory; the file is deleted with the array."""
+    try:
+        with zipfile.ZipFile(path) as archive, tempfile.NamedTemporaryFile(suffix=".npy") as file:
+            with archive.open("values.npy") as member:
+                shutil.copyfileobj(member, file)
+            file.flush()
+            values = np.lib.format.open_memmap(file.name, mode="r")
+    except Exception as error:  # a file can be broken in any way
+        reason = PICKLED if "Python objects" in str(error) else f"can't be read ({first_sentence(error)})"
+        raise ValueError(f"{path}: {VALUES}: {reason}") from error
+    _check_values(path, VALUES, values, (2, 3), "[sum of steps, D] or [N, T, D]")
+    return values

@@ -1,0 +1,92 @@
+"""Divides sequences into the splits train, valid and test, by their subjects or, without subjects, at random."""
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Sequence
+
+import numpy as np
+
+SPLITS = ("train", "valid", "test")
+
+
+@dataclass
+class Division:
+    """How to divide sequences.
+
+    Attributes:
+        held_out_subjects: the subjects of the split test; None draws them.
+        valid_subjects: the subjects of the split valid; None draws them.
+        held_out_fraction, valid_fraction: the fraction of all subjects to draw for test and for valid; of the sequences
+            of each class if they have no subjects.
+        seed: the seed of these draws.
+    """
+
+    held_out_subjects: Optional[Sequence[str]]
+    valid_subjects: Optional[Sequence[str]]
+    held_out_fraction: float
+    valid_fraction: float
+    seed: int
+
+    def __call__(
+        self, labels: Sequence[str], subjects: Optional[Sequence[str]], names: Optional[Sequence[str]] = None
+    ) -> List[str]:
+        """The split of each sequence.
+
+        Args:
+            labels: the class of each sequence.
+            subjects: the subject of each sequence; None without subjects.
+            names: every subject once, in the order that the draws start from; None for the sorted names.
+
+        Raises:
+            ValueError: a named subject does not exist, or a split gets no sequence.
+        """
+        if subjects is None:
+            self._refuse_subjects()
+            splits = self._divide_classes(labels)
+        else:
+            by_subject = self._divide_subjects(names or sorted(set(subjects)))
+            splits = [by_subject[subject] for subject in subjects]
+        for split in SPLITS:
+            if split not in splits:
+                divided = f"sequences for each split, got none of {len(splits)}"
+                if subjects is not None:
+                    divided = f"subjects for each split, got none of {len(set(subjects))}"
+                raise ValueError(f"expected {divided} for {split}")
+        return splits
+
+    def _refuse_subjects(self) -> None:
+        for option, chosen in (("held_out", self.held_out_subjects), ("valid", self.valid_subjects)):
+            if chosen:
+                raise ValueError(f"{option}_subjects: the sequences have no subjects, got {', '.join(chosen)}")
+
+    def _divide_subjects(self, names: Sequence[str]) -> Dict[str, str]:
+        """The split of each subject."""
+        splits: Dict[str, str] = {}
+        parts = (
+            ("test", "held_out_subjects", self.held_out_subjects, self.held_out_fraction),
+            ("valid", "valid_subjects", self.valid_subjects, self.valid_fraction),
+        )
+        for split, option, chosen, _ in parts:
+            for subject in chosen or ():
+                if subject not in names or subject in splits:
+                    raise ValueError(f"{option}: expected some of {', '.join(names)}, each once, got {subject!r}")
+                splits[subject] = split
+        free = [name for name in np.random.default_rng(self.seed).permutation(names).tolist() if name not in splits]
+        for split, _, chosen, fraction in parts:
+            count = 0 if chosen else round(fraction * len(names))
+            splits.update(dict.fromkeys(free[:count], split))
+            del free[:count]
+        return {**dict.fromkeys(free, "train"), **splits}
+
+    def _divide_classes(self, labels: Sequence[str]) -> List[str]:
+        """The split of each sequence: every class is divided alike, so that the splits have the same mixture of
+        classes. Of three sequences or more, each split gets one at least."""
+        splits = np.full(len(labels), "train", object)
+        rng = np.random.default_rng(self.seed)
+        for label in sorted(set(labels)):
+            places = rng.permutation([place for place, other in enumerate(labels) if other == label])
+            least = 1 if len(places) >= 3 else 0
+            held_out = max(round(self.held_out_fraction * len(places)), least)
+            valid = max(round(self.valid_fraction * len(places)), least)
+            splits[places[:held_out]] = "test"
+            splits[places[held_out : held_out + valid]] = "valid"
+        return splits.tolist()

@@ -1,0 +1,206 @@
+"""``skiprnn-prepare features`` of data as people have them: arrays without subjects, tables, other manifests."""
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.cli.prepare import main
+from skiprnn_plugin.data.features import FeatureStore, read_items
+from skiprnn_plugin.hub import from_pretrained
+
+from ..command_line import train
+from ..tiny_features import LABELS, WIDTH, sequences, write_features
+
+LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2, 3]
+ARRAYS = [np.random.default_rng(steps).normal(size=(steps, 2)) for steps in LENGTHS]
+NAMES = np.array(["run", "sit"] * 6)
+
+
+def read(folder):
+    """The items, their arrays, and their labels by split."""
+    items = read_items(folder, ("label",))
+    store = FeatureStore(folder, items)
+    splits = {split: [item.label for item in items if item.split == split] for split in ("train", "valid", "test")}
+    return items, [np.array(store.view(position)) for position in range(len(items))], splits
+
+
+def padded(value):
+    array = np.full((12, 10, 2), value)
+    for row, sequence in zip(array, ARRAYS):
+        row[: len(sequence)] = sequence
+    return array
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda path: np.savez(path, *ARRAYS, labels=NAMES),
+        lambda path: np.savez(path, values=np.concatenate(ARRAYS), lengths=LENGTHS, labels=NAMES),
+        lambda path: np.savez(path, values=padded(np.nan), lengths=LENGTHS, labels=NAMES),
+    ],
+    ids=["list", "one-after-the-other", "padded"],
+)
+def test_arrays_without_subjects(prints, tmp_path, save):
+    """Every split gets the same mixture of classes, drawn by the seed."""
+    save(tmp_path / "own.npz")
+    splits = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        prints(main, "features", tmp_path / "own.npz", tmp_path / name, "--seed", seed)
+        items, stored, labels = read(tmp_path / name)
+        for array, expected in zip(stored, ARRAYS):
+            np.testing.assert_array_equal(array, expected.astype(np.float32))
+        assert [item.label for item in items] == NAMES.tolist()
+        assert {split: sorted(found) for split, found in labels.items()} == {
+            "train": ["run"] * 4 + ["sit"] * 4,
+            "valid": ["run", "sit"],
+            "test": ["run", "sit"],
+        }
+        splits.append([item.split for item in items])
+    assert splits[0] == splits[1] != splits[2]
+
+
+def test_whole_numbers_of_one_feature(prints, tmp_path):
+    """As of a sensor, in sequences of the same length, or in a list of rows."""
+    values = np.random.default_rng(0).integers(-9, 9, (12, 7)).astype(np.int16)
+    np.savez(tmp_path / "list.npz", *values, labels=NAMES)
+    np.savez(tmp_path / "block.npz", values=values[:, :, None], labels=NAMES)
+    for name in ("list", "block"):
+        prints(main, "features", tmp_path / f"{name}.npz", tmp_path / name)
+        np.testing.assert_array_equal(np.stack(read(tmp_path / name)[1]), values[:, :, None])
+
+
+@pytest.mark.parametrize(
+    "arrays, message",
+    [
+        ({"arr_0": ARRAYS[0], "arr_2": ARRAYS[2]}, "expected arrays arr_0 to arr_1, got no arr_1"),
+        ({"arr_0": ARRAYS[0], "arr_1": np.ones((3, 4))}, "arr_1: expected 2 features, as arr_0 has, got 4"),
+        ({"arr_0": np.array(ARRAYS[:2], object)}, "arr_0: holds pickled objects, which are never loaded"),
+        ({"arr_0": np.ones((3, 2, 2))}, "arr_0: expected numbers [T, D], got float64 (3, 2, 2)"),
+        ({"arr_0": ARRAYS[0]}, "labels: expected one for each of the 1 sequences, got 12"),
+    ],
+    ids=["gap", "width", "objects", "3-D", "labels"],
+)
+def test_wrong_lists(fails, tmp_path, arrays, message):
+    np.savez(tmp_path / "own.npz", labels=NAMES, **arrays)
+    assert message in fails(main, "features", tmp_path / "own.npz", tmp_path / "dest")
+    assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
+
+
+def test_too_few_sequences_and_subjects_that_are_missing(fails, tmp_path):
+    np.savez(tmp_path / "own.npz", *ARRAYS[:2], labels=NAMES[:2])
+    dest = tmp_path / "dest"
+    message = fails(main, "features", tmp_path / "own.npz", dest)
+    assert "own.npz: expected sequences for each split, got none of 2 for " in message
+    message = fails(main, "features", tmp_path / "own.npz", dest, "--valid-subjects", "anna")
+    assert "error: --valid-subjects: the sequences have no subjects, got anna" in message
+    (tmp_path / "empty.npz").write_bytes(b"")
+    assert "empty.npz: can't be read as a .npz file (" in fails(main, "features", tmp_path / "empty.npz", dest)
+    np.save(tmp_path / "one.npy", ARRAYS[0])
+    message = fails(main, "features", tmp_path / "one.npy", dest)
+    assert "one.npy: can't be read as a .npz file (it holds a single array)" in message
+
+
+def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "x", "y"), more=lambda number: ()):
+    """A line for each step, those of two sequences interleaved."""
+    lines = [delimiter.join(header)]
+    for pair in range(0, 12, 2):
+        for step in range(10):
+            for number in (pair, pair + 1):
+                if step < LENGTHS[number]:
+                    numbers = [f"{value:.4f}".replace(".", decimal) for value in ARRAYS[number][step]]
+                    lines.append(delimiter.join([f"s{number}", NAMES[number], *more(number), *numbers]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+
+
+@pytest.mark.parametrize("delimiter, decimal", [(",", "."), (";", "."), (";", ","), ("\t", ",")], ids=repr)
+def test_tables(prints, tmp_path, delimiter, decimal):
+    write_table(tmp_path / "own.csv", delimiter, decimal)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "dest")
+    items, stored, labels = read(tmp_path / "dest")
+    assert {item.name: item.label for item in items} == {f"s{i}": name for i, name in enumerate(NAMES)}
+    for item, array in zip(items, stored):
+        np.testing.assert_allclose(array, ARRAYS[int(item.name[1:])], atol=1e-4)
+    assert {split: len(found) for split, found in labels.items()} == {"train": 8, "valid": 2, "test": 2}
+
+
+def test_tables_with_other_columns(prints, tmp_path):
+    """Subjects, or splits, decide; other names and columns that are no features are told by options."""
+    names = ("id", "activity", "subject", "time", "x", "y")
+    write_table(tmp_path / "own.csv", header=names, more=lambda number: (str(number % 5), "12:00"))
+    options = ("--sequence-column", "id", "--label-column", "activity", "--ignore-columns", "time")
+    chosen = ("--held-out-subjects", 3, "--valid-subjects", 1)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", *options, *chosen)
+    items, stored, _ = read(tmp_path / "dest")
+    expected = {"3": "test", "1": "valid"}
+    assert all(item.split == expected.get(item.fields["subject"], "train") for item in items)
+    assert stored[0].shape[1] == 2
+    splits = ("train", "train", "valid")
+    header = ("sequence", "label", "split", "x", "y")
+    write_table(tmp_path / "own.csv", header=header, more=lambda number: (splits[number % 3],))
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "other")
+    assert all(item.split == splits[int(item.name[1:]) % 3] for item in read(tmp_path / "other")[0])
+
+
+@pytest.mark.parametrize(
+    "text, options, message",
+    [
+        ("sequence,x\na,1", (), "own.csv:1: expected a column 'label', got columns sequence, x"),
+        ("id,label,x\na,up,1", (), "own.csv:1: expected a column 'sequence', got columns id, label, x"),
+        ("sequence,label\na,up", (), "own.csv:1: expected columns of features, got only sequence, label"),
+        ("sequence,label,x", (), "own.csv: expected a line for each step, got none"),
+        ("sequence,label,x\na,up,1,5", (), "own.csv:2: expected 3 columns, as the header has, got 4"),
+        ("sequence,label,x\na,up,1_0", (), "own.csv:2: column 'x': expected a number, got '1_0'"),
+        ("sequence;label;x\na;up;1.000,5", (), "own.csv:2: column 'x': expected a number, got '1.000,5'"),
+        ("sequence,label,x\na,up,", (), "own.csv:2: column 'x': expected a number, got ''"),
+        (
+            "sequence,label,x\na,up,1\na,down,1",
+            (),
+            "own.csv:3: sequence 'a': expected label 'up', as in line 2, got 'down'",
+        ),
+        ("sequence,label,x\n../a,up,1", (), "own.csv:2: expected a sequence's name"),
+        ("sequence,label,x\na,up,1", (), "own.csv: expected sequences for each split, got none of 1 for "),
+        ("sequence,label,x", ("--ignore-columns", "time"), "own.csv:1: expected a column 'time', got columns"),
+        ("sequence,label,x", ("--seed", -1), "--seed: expected at least 0, got -1"),
+    ],
+)
+def test_wrong_tables(fails, tmp_path, text, options, message):
+    (tmp_path / "own.csv").write_text(text)
+    assert message in fails(main, "features", tmp_path / "own.csv", tmp_path / "dest", *options)
+    assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+def test_options_of_tables_are_for_tables(fails, tmp_path):
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES)
+    message = fails(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--label-column", "x")
+    assert "--label-column: is only for a .csv file, got " in message
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_other_manifests(prints, fails, tmp_path, delimiter):
+    """A manifest.csv, without the steps, and with the files' whole names; for training too."""
+    folder = write_features(tmp_path / "own")
+    (folder / "manifest.tsv").unlink()
+    lines = [("split", "label", "sequence"), *((split, label, f"{name}.npy") for name, split, label, _ in sequences())]
+    text = "\n".join(delimiter.join(f'"{value}"' for value in line) for line in lines)
+    (folder / "manifest.csv").write_text(text, encoding="utf-8-sig")
+    prints(main, "features", folder, tmp_path / "dest")
+    items, stored, _ = read(tmp_path / "dest")
+    for item, array, (name, split, label, expected) in zip(items, stored, sequences()):
+        assert (item.name, item.steps, item.split, item.label) == (name, len(expected), split, label)
+        np.testing.assert_array_equal(array, expected)
+    if delimiter == ",":
+        train(tmp_path / "run", "--data-dir", folder, "--max-update", 1, task="feature_classification")
+        hub = from_pretrained(tmp_path / "run")
+        assert hub.class_names == LABELS and hub.task.input_size == WIDTH
+    (folder / "manifest.tsv").write_text(text)
+    message = f"{folder}: expected manifest.tsv or manifest.csv, got both"
+    assert message in fails(main, "features", folder, tmp_path / "other")
+
+
+def test_one_file_of_all_sequences_needs_the_steps(fails, tmp_path):
+    folder = write_features(tmp_path / "own")
+    np.save(folder / "features.npy", np.concatenate([array for *_, array in sequences()]))
+    rows = [line.split("\t") for line in (folder / "manifest.tsv").read_text().splitlines()]
+    place = rows[0].index("steps")
+    (folder / "manifest.tsv").write_text("\n".join("\t".join(row[:place] + row[place + 1 :]) for row in rows))
+    message = fails(main, "features", folder, tmp_path / "dest")
+    assert "manifest.tsv:1: expected a column 'steps', got columns" in message
