@@ -1,6 +1,7 @@
 """Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read.
 
-``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need only torch, and are imported when they are first used.
+``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need only torch, and are imported when they are first used, as is
+``SkipRNNClassifier``, which needs fairseq.
 
 Importing this package registers its tasks, models and criterions with fairseq: at once if fairseq has been imported
 already, otherwise as soon as it is. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need only torch,
@@ -14,12 +15,19 @@ from ._fairseq.registration import when_imported
 from .version import __version__
 
 if TYPE_CHECKING:
+    from .estimators import SkipRNNClassifier
     from .modules import SkipGRU, SkipLSTM
     from .ops import skip_scan
 
-__all__ = ["SkipGRU", "SkipLSTM", "__version__", "skip_scan"]
+__all__ = ["SkipGRU", "SkipLSTM", "SkipRNNClassifier", "__version__", "skip_scan"]
 
-_SHOWN = {"SkipGRU": ".modules", "SkipLSTM": ".modules", "skip_scan": ".ops"}  # name -> the module that defines it
+# name -> the module that defines it
+_SHOWN = {
+    "SkipGRU": ".modules",
+    "SkipLSTM": ".modules",
+    "SkipRNNClassifier": ".estimators",
+    "skip_scan": ".ops",
+}
 
 
 def __getattr__(name):

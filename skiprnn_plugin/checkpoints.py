@@ -69,6 +69,19 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     return LoadedModel(models[0], cfg, task, num_updates)
 
 
+def read_extra_state(path: Union[str, Path]) -> Dict[str, Any]:
+    """The values that a checkpoint holds besides the model, such as fairseq's meters.
+
+    Raises FileNotFoundError if the file does not exist, and ValueError if it is not a checkpoint of fairseq.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        return checkpoint_utils.load_checkpoint_to_cpu(str(path))["extra_state"]
+    except Exception as error:  # a file can be broken, or be something else, in any way
+        raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
+
+
 def _unknown_parts(cfg) -> str:
     """Those of a configuration's task, model and criterion that are not registered, as text; empty if all are."""
     known = {

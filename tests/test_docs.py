@@ -194,6 +194,18 @@ def test_streaming(capsys):
     assert capsys.readouterr().out == "True\n"
 
 
+def test_estimators(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = read_code(ROOT / "docs/estimators.md", "python")
+    code, replaced = re.subn(r"max_updates=\d+", "max_updates=4", code)
+    values = {}
+    exec(compile(code, "estimators.md", "exec"), values)
+    score, predicted, fraction = capsys.readouterr().out.splitlines()
+    assert replaced == 1 and 0 <= float(score) <= 1 and predicted.endswith("(3, 3)") and 0 < float(fraction) <= 1
+    recordings = values["recordings"]
+    assert (values["again"].predict(recordings) == values["model"].predict(recordings)).all()
+
+
 class Folder:
     """A folder with the plugin beside it, as in a checkout, for commands and programs."""
 

@@ -1,7 +1,7 @@
 """Divides sequences into the splits train, valid and test, by their subjects or, without subjects, at random."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Division:
         """
         if subjects is None:
             self._refuse_subjects()
-            splits = self._divide_classes(labels)
+            splits = divide_classes(labels, {"test": self.held_out_fraction, "valid": self.valid_fraction}, self.seed)
         else:
             by_subject = self._divide_subjects(names or sorted(set(subjects)))
             splits = [by_subject[subject] for subject in subjects]
@@ -77,16 +77,23 @@ class Division:
             del free[:count]
         return {**dict.fromkeys(free, "train"), **splits}
 
-    def _divide_classes(self, labels: Sequence[str]) -> List[str]:
-        """The split of each sequence: every class is divided alike, so that the splits have the same mixture of
-        classes. Of three sequences or more, each split gets one at least."""
-        splits = np.full(len(labels), "train", object)
-        rng = np.random.default_rng(self.seed)
-        for label in sorted(set(labels)):
-            places = rng.permutation([place for place, other in enumerate(labels) if other == label])
-            least = 1 if len(places) >= 3 else 0
-            held_out = max(round(self.held_out_fraction * len(places)), least)
-            valid = max(round(self.valid_fraction * len(places)), least)
-            splits[places[:held_out]] = "test"
-            splits[places[held_out : held_out + valid]] = "valid"
-        return splits.tolist()
+
+def divide_classes(labels: Sequence[Any], fractions: Dict[str, float], seed: int) -> List[str]:
+    """The split of each sequence. Every class is divided alike, so that the splits have the same mixture of classes.
+
+    Args:
+        labels: the class of each sequence.
+        fractions: the fraction of each class for each split; ``train`` gets the rest. Where a class has more sequences
+            than there are splits here, each of them gets one at least.
+        seed: the seed of the draws.
+    """
+    splits = np.full(len(labels), "train", object)
+    rng = np.random.default_rng(seed)
+    for label in sorted(set(labels)):
+        places = rng.permutation([place for place, other in enumerate(labels) if other == label])
+        size, least = len(places), int(len(places) > len(fractions))
+        for split, fraction in fractions.items():
+            count = max(round(fraction * size), least)
+            splits[places[:count]] = split
+            places = places[count:]
+    return splits.tolist()

@@ -1,0 +1,197 @@
+"""The estimators, which work in the manner of scikit-learn."""
+
+import importlib
+import pickle
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skiprnn_plugin import SkipRNNClassifier, estimators
+from skiprnn_plugin.cli.predict import main as predict
+from skiprnn_plugin.estimators import as_recordings, draw_seed, name_classes
+
+NAMES = np.array(["run", "sit", "walk"])
+
+
+def make_recordings(size, seed, labels=NAMES):
+    """Noise of 30 to 60 samples of 3 numbers, one of which is high for a while; which one it is shows the class."""
+    rng, recordings = np.random.default_rng(seed), []
+    for number in range(size):
+        recording = 0.3 * rng.normal(size=(rng.integers(30, 61), 3))
+        start = rng.integers(0, len(recording) - 8)
+        recording[start : start + 8, number % 3] += 2
+        recordings.append(recording)
+    return recordings, np.resize(labels, size)
+
+
+def small(**params):
+    return SkipRNNClassifier(**{"hidden_size": 8, "max_updates": 4, "random_state": 0, **params})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    recordings, labels = make_recordings(60, seed=0)
+    return SkipRNNClassifier(hidden_size=16, learning_rate=1e-2, max_updates=80, random_state=0).fit(recordings, labels)
+
+
+def test_learns_and_says_which_samples_it_used(fitted):
+    recordings, labels = make_recordings(30, seed=1)
+    assert fitted.score(recordings, labels) > 0.9
+    probabilities = fitted.predict_proba(recordings)
+    assert probabilities.shape == (30, 3) and np.allclose(probabilities.sum(1), 1)
+    assert (fitted.classes_ == NAMES).all() and (NAMES[probabilities.argmax(1)] == fitted.predict(recordings)).all()
+    used = fitted.used_samples(recordings)
+    assert [len(row) for row in used] == [len(recording) for recording in recordings]
+    assert all(row.dtype == bool and row[0] for row in used)
+    assert fitted.history_[-1]["num_updates"] == 80 and {"accuracy", "update_fraction"} <= fitted.history_[-1].keys()
+
+
+def test_is_saved_loaded_and_pickled(fitted, capsys, tmp_path):
+    """Also by skiprnn-predict, in which it has the same classes."""
+    recordings, _ = make_recordings(4, seed=2)
+    expected = fitted.predict_proba(recordings)
+    fitted.save(tmp_path / "model.pt")
+    loaded = SkipRNNClassifier.load(tmp_path / "model.pt")
+    assert loaded.get_params() == fitted.get_params() and (loaded.classes_ == NAMES).all()
+    for other in (loaded, pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(other.predict_proba(recordings), expected)
+    np.save(tmp_path / "recording.npy", recordings[0])
+    assert predict([str(tmp_path / "model.pt"), str(tmp_path / "recording.npy")]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split("\t")[0] == fitted.predict(recordings)[0]
+    assert [path.name for path in tmp_path.glob("model*")] == ["model.pt"]
+
+
+def test_repeats_by_the_seed_and_leaves_the_programs_random_numbers():
+    recordings, labels = make_recordings(12, seed=0)
+    states = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(5)
+        np.random.seed(5)
+        probabilities = small(random_state=seed).fit(recordings, labels).predict_proba(recordings)
+        states.append((probabilities, torch.rand(3).tolist(), np.random.rand(3).tolist()))
+    assert (states[0][0] == states[1][0]).all() and (states[0][0] != states[2][0]).any()
+    assert states[0][1:] == states[1][1:] == states[2][1:]
+    torch.manual_seed(5)
+    assert torch.rand(3).tolist() == states[0][1]
+
+
+@pytest.mark.parametrize("labels", [NAMES, np.array([2, 7, -1]), np.array([True, False, True])], ids=str)
+def test_classes_of_any_type(labels, tmp_path):
+    recordings, y = make_recordings(12, seed=0, labels=labels)
+    model = small().fit(recordings, y)
+    model.save(tmp_path / "model.pt")
+    for each in (model, SkipRNNClassifier.load(tmp_path / "model.pt")):
+        assert (each.classes_ == np.unique(labels)).all() and each.classes_.dtype == labels.dtype
+        assert set(each.predict(recordings)) <= set(labels)
+
+
+def test_arrays_of_equal_recordings():
+    """[N, T, D] and a list of [T, D] are the same, as are [N, T] and [N, T, 1]."""
+    block, y = np.random.default_rng(0).normal(size=(9, 20, 2)), np.arange(9) % 3
+    for given, same in ((block, list(block)), (block[:, :, 0], block[:, :, :1])):
+        first, second = (small().fit(X, y).predict_proba(X) for X in (given, same))
+        np.testing.assert_array_equal(first, second)
+
+
+def test_works_with_scikit_learn():
+    recordings, labels = make_recordings(18, seed=0)
+    model = clone(small(cell="lstm"))
+    assert model.get_params()["cell"] == "lstm" and "cell='lstm'" in repr(model)
+    pipeline = make_pipeline(FunctionTransformer(lambda X: [2 * recording for recording in X]), model)
+    scores = cross_val_score(pipeline, recordings, labels, cv=2, error_score="raise")
+    assert scores.shape == (2,) and np.isfinite(scores).all()
+
+
+def test_works_without_scikit_learn(monkeypatch):
+    recordings, labels = make_recordings(12, seed=0)
+    for name in ("sklearn.base", "sklearn.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    try:
+        plain = importlib.reload(estimators)
+        model = plain.SkipRNNClassifier(hidden_size=8).set_params(max_updates=2, random_state=0)
+        with pytest.raises(AttributeError, match="expected a call of fit before"):
+            model.predict(recordings)
+        assert 0 <= model.fit(recordings, labels).score(recordings, labels) <= 1
+        assert model.get_params()["max_updates"] == 2
+        with pytest.raises(ValueError, match="^units: expected one of cell, hidden_size"):
+            model.set_params(units=3)
+    finally:
+        monkeypatch.undo()
+        importlib.reload(estimators)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"cell": "rnn"}, "cell: expected one of lstm, gru, got 'rnn'"),
+        ({"hidden_size": 0}, "hidden_size: .*got 0"),
+        ({"max_updates": 1.5}, "max_updates: .*got 1.5"),
+        ({"target_fraction": 1.5}, "target_fraction: expected a fraction between 0 and 1, got 1.5"),
+        ({"validation_fraction": 0}, "validation_fraction: expected a fraction between 0 and 1, got 0"),
+        ({"normalize": "yes"}, "normalize: .*got 'yes'"),
+        ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(params, message):
+    with pytest.raises(ValueError, match=message):
+        small(**params).fit(*make_recordings(6, seed=0))
+
+
+@pytest.mark.parametrize(
+    "X, message",
+    [
+        ([], "X: expected recordings, got none"),
+        ("text", r"X: expected a list of arrays \[T, D\], or an array \[N, T, D\], got str"),
+        ([np.ones((3, 2)), np.ones((3, 1))], r"X\[1\]: expected 2 numbers in a sample, as in X\[0\], got 1"),
+        ([np.ones((3, 2, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(3, 2, 2\)"),
+        ([np.ones((0, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(0, 2\)"),
+        ([["a", "b"]], r"X\[0\]: expected numbers \[T, D\], got <U1 \(2, 1\)"),
+        ([[1.0, float("nan")]], r"X\[0\]: expected finite numbers, got NaN or infinity"),
+    ],
+)
+def test_bad_recordings(X, message):
+    with pytest.raises(ValueError, match=message):
+        as_recordings(X)
+
+
+@pytest.mark.parametrize(
+    "size, y, message",
+    [
+        (3, ["a", "b"], r"y: expected 3 labels, one for each recording, got shape \(2,\)"),
+        (3, ["a", "a", "a"], r"y: expected at least two classes, got one class, \['a'\]"),
+        (2, ["a", "b"], "X: expected at least two recordings of a class, got 2 recordings of as many"),
+        (2, ["a", "\n"], r"y: expected a class, got"),
+    ],
+)
+def test_bad_labels(size, y, message):
+    with pytest.raises(ValueError, match=message):
+        small().fit(make_recordings(size, seed=0)[0], y)
+
+
+def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
+    for call in (lambda: small().predict([np.ones((3, 2))]), lambda: small().save(tmp_path / "model.pt")):
+        with pytest.raises(NotFittedError, match="SkipRNNClassifier: expected a call of fit before, got none"):
+            call()
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="X: expected 3 numbers in a sample, got 2"):
+        fitted.predict([np.ones((3, 2))])
+    with pytest.raises(FileNotFoundError, match="no.pt: no such file"):
+        SkipRNNClassifier.load(tmp_path / "no.pt")
+    (tmp_path / "bad.pt").write_text("no checkpoint")
+    with pytest.raises(ValueError, match="bad.pt: can't be loaded as a fairseq checkpoint"):
+        SkipRNNClassifier.load(tmp_path / "bad.pt")
+
+
+def test_seeds_and_names():
+    assert draw_seed(np.int64(7)) == 7 and draw_seed(np.random.RandomState(0)) == draw_seed(np.random.RandomState(0))
+    assert draw_seed(None) != draw_seed(None)
+    with pytest.raises(ValueError, match="y: expected classes that differ as texts"):
+        name_classes(np.array([1, "1 "], object))
