@@ -174,6 +174,7 @@ setup(
     entry_points={
         "console_scripts": [
             "skiprnn-prepare = skiprnn_plugin.cli.prepare:main",
+            "skiprnn-train = skiprnn_plugin.cli.train:main",
             "skiprnn-report = skiprnn_plugin.cli.report:main",
             "skiprnn-plot = skiprnn_plugin.cli.plot:main",
             "skiprnn-predict = skiprnn_plugin.cli.predict:main",

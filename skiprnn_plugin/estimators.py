@@ -40,8 +40,6 @@ except ImportError:  # scikit-learn is optional
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
 CELLS = ("lstm", "gru")
-VALIDATIONS = 25  # in a training
-TOLERANCE = 1.2  # a validation counts as having reached the target with at most this many times the samples
 
 
 class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
@@ -106,7 +104,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         """
         from .prepare.splits import divide_classes
         from .prepare.write_features import Source, write_features
-        from .training import Plan, train
+        from .training import plan_classifier, rank_by_target, train
 
         self._check_params()
         arrays = as_recordings(X)
@@ -128,20 +126,21 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         with tempfile.TemporaryDirectory() as folder:
             source = Source(Path(folder), rows, self.n_features_in_, names, arrays.__getitem__)
             write_features(source, Path(folder), "float32", {})
-            plan = Plan(
-                task=("feature_classification", {"data_dir": folder, "normalize": self.normalize, "seed": seed}),
-                arch=f"skip_{self.cell}",
-                model={"cell": self.cell, "hidden_size": self.hidden_size, "num_layers": self.num_layers},
-                criterion=("cross_entropy_with_budget", self._budget()),
-                lr=self.learning_rate,
+            plan = plan_classifier(
+                Path(folder),
+                cell=self.cell,
+                hidden_size=self.hidden_size,
+                num_layers=self.num_layers,
+                target_fraction=self.target_fraction,
+                learning_rate=self.learning_rate,
                 batch_size=self.batch_size,
-                max_update=self.max_updates,
-                validate_interval=max(1, self.max_updates // VALIDATIONS),
+                max_updates=self.max_updates,
+                normalize=self.normalize,
                 seed=seed,
             )
             params = {**self.get_params(), "random_state": seed}
             extra = {"estimator": {"params": params, "classes": self.classes_.tolist()}}
-            self.checkpoint_, self.history_ = train(plan, self._rank, self.progress, extra)
+            self.checkpoint_, self.history_ = train(plan, rank_by_target(self.target_fraction), self.progress, extra)
         self._hub = None
         return self
 
@@ -154,16 +153,6 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
             fraction = getattr(self, name)
             if not (fraction is None and name == "target_fraction") and not 0 < fraction < 1:
                 raise ValueError(f"{name}: expected a fraction between 0 and 1, got {fraction}")
-
-    def _budget(self) -> Dict[str, Any]:
-        """The options of the criterion."""
-        return {} if self.target_fraction is None else {"target_fraction": self.target_fraction}
-
-    def _rank(self, measured: Dict[str, float]):
-        """What makes a stage better than another: that it is thrifty enough, then its accuracy, then fewer samples."""
-        target = 1.0 if self.target_fraction is None else self.target_fraction
-        fraction = measured["update_fraction"]
-        return fraction <= TOLERANCE * target, measured["accuracy"], -fraction
 
     @property
     def hub_(self):

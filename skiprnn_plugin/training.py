@@ -7,7 +7,7 @@ import logging
 import random
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf
 
 from .reading import show_progress
+
+VALIDATIONS = 25  # of a classifier, in a training
+TOLERANCE = 1.2  # a stage counts as having reached the target with at most this many times the samples
 
 
 class Plan(NamedTuple):
@@ -49,6 +52,47 @@ class Plan(NamedTuple):
     max_update: int
     validate_interval: int
     seed: int
+
+
+def plan_classifier(
+    folder: Path,
+    *,
+    cell: str,
+    hidden_size: int,
+    num_layers: int,
+    target_fraction: Optional[float],
+    learning_rate: float,
+    batch_size: int,
+    max_updates: int,
+    seed: int,
+    normalize: bool = True,
+) -> Plan:
+    """The plan for a Skip RNN that tells the classes of the sequences in a folder of features. The arguments are those
+    of :class:`skiprnn_plugin.SkipRNNClassifier`."""
+    budget = {} if target_fraction is None else {"target_fraction": target_fraction}
+    return Plan(
+        task=("feature_classification", {"data_dir": str(folder), "normalize": normalize, "seed": seed}),
+        arch=f"skip_{cell}",
+        model={"cell": cell, "hidden_size": hidden_size, "num_layers": num_layers},
+        criterion=("cross_entropy_with_budget", budget),
+        lr=learning_rate,
+        batch_size=batch_size,
+        max_update=max_updates,
+        validate_interval=max(1, max_updates // VALIDATIONS),
+        seed=seed,
+    )
+
+
+def rank_by_target(target_fraction: Optional[float]) -> Callable[[Dict[str, float]], Any]:
+    """Ranks the stages of a classifier for :func:`train`: a stage is better if it is thrifty enough, then by its
+    accuracy, then with fewer samples."""
+    most = 1.0 if target_fraction is None else TOLERANCE * target_fraction
+
+    def rank(measured: Dict[str, float]):
+        fraction = measured["update_fraction"]
+        return fraction <= most, measured["accuracy"], -fraction
+
+    return rank
 
 
 class Trained(NamedTuple):

@@ -62,6 +62,7 @@ TESTS = {
     "skiprnn-prepare features": ("test_docs.py", "test_getting_started"),
     "skiprnn-prepare imdb": ("cli/test_prepare_imdb.py", "test_what_it_writes"),
     "skiprnn-prepare video": ("cli/test_prepare_video.py", "test_ucf101"),
+    "skiprnn-train": ("cli/test_train.py", "test_trains_and_says_how_to_predict"),
     "skiprnn-report": ("test_docs.py", "test_readme"),
 }
 # No test runs these, for the reason given

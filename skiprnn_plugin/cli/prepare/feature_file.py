@@ -1,0 +1,74 @@
+"""Shared by the commands that read sequences from one file: how it is divided into splits, and its columns."""
+
+import argparse
+from typing import Any, Dict
+
+from ...arguments import UserError
+
+ONE_FILE = "an .npz or .csv file"
+# The options that only one kind of source has, with their defaults
+OF_DIVISION = {
+    "held_out_subjects": None,
+    "valid_subjects": None,
+    "held_out_fraction": 0.2,
+    "valid_fraction": 0.2,
+    "seed": 1,
+}
+OF_COLUMNS = {"sequence_column": "sequence", "label_column": "label", "ignore_columns": ()}
+
+
+def add_file_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of :data:`OF_DIVISION` and :data:`OF_COLUMNS`."""
+    division = parser.add_argument_group(f"options for {ONE_FILE}, whose sequences are divided into splits")
+    division.add_argument("--held-out-subjects", nargs="+", metavar="S", help="subjects of split test (default: drawn)")
+    division.add_argument("--valid-subjects", nargs="+", metavar="S", help="subjects of split valid (default: drawn)")
+    for name in ("held-out", "valid"):
+        default = OF_DIVISION[f"{name.replace('-', '_')}_fraction"]
+        division.add_argument(
+            f"--{name}-fraction",
+            type=float,
+            metavar="F",
+            help="fraction of the subjects to draw, or, if there are no subjects, of the sequences of each class "
+            f"(default: {default})",
+        )
+    division.add_argument("--seed", type=int, help=f"seed of these draws (default: {OF_DIVISION['seed']})")
+    columns = parser.add_argument_group("options for a .csv file")
+    columns.add_argument(
+        "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
+    )
+    columns.add_argument("--label-column", metavar="NAME", help="the class of a sequence (default: label)")
+    columns.add_argument("--ignore-columns", nargs="+", metavar="NAME", help="columns to leave out, such as a time")
+
+
+def read_file(args: argparse.Namespace):
+    """What to write of ``args.source``, and the options for the record. Raises UserError or ValueError."""
+    from ...arguments import as_option_errors
+    from ...prepare.csv_source import Columns, read_csv
+    from ...prepare.npz_source import read_npz
+    from ...prepare.splits import Division
+
+    options = _options(args, OF_DIVISION)
+    for name in ("held_out_fraction", "valid_fraction"):
+        if not 0 < options[name] < 1:
+            raise UserError(f"--{name.replace('_', '-')}: expected a number between 0 and 1, got {options[name]}")
+    if options["seed"] < 0:
+        raise UserError(f"--seed: expected at least 0, got {options['seed']}")
+    divide = Division(**options)
+    with as_option_errors(options):
+        if args.source.suffix.lower() != ".csv":
+            refuse(args, OF_COLUMNS, "a .csv file")
+            return read_npz(args.source, divide), options
+        columns = _options(args, OF_COLUMNS)
+        names = Columns(columns["sequence_column"], columns["label_column"], ignored=tuple(columns["ignore_columns"]))
+        return read_csv(args.source, names, divide), {**options, **columns}
+
+
+def _options(args: argparse.Namespace, defaults: Dict[str, Any]) -> Dict[str, Any]:
+    return {name: default if getattr(args, name) is None else getattr(args, name) for name, default in defaults.items()}
+
+
+def refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> None:
+    """Raise UserError if one of these options was given, which is only for sources of this kind."""
+    for name in options:
+        if getattr(args, name) is not None:
+            raise UserError(f"--{name.replace('_', '-')}: is only for {kind}, got {args.source}")

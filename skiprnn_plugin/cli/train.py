@@ -1,0 +1,147 @@
+"""``skiprnn-train``: from a file of recordings to a trained model, a table, a picture and the lines to predict with."""
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import List, Optional, Sequence
+
+from ..arguments import UserError
+from .command import as_table, run_command
+from .plot import samples
+from .prepare.feature_file import OF_COLUMNS, OF_DIVISION, ONE_FILE, add_file_arguments, read_file, refuse
+from .prepare.feature_folder import write_folder
+
+PROGRAM = "skiprnn-train"
+DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in the folder of the run
+DATA_HELP = """
+recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv file with a
+line for each sample, or a folder (see skiprnn-prepare features --help)
+"""
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__.partition(": ")[2], allow_abbrev=False)
+    parser.add_argument("source", metavar="DATA", type=Path, help=DATA_HELP)
+    parser.add_argument(
+        "--save-dir", type=Path, required=True, metavar="RUN", help="the folder to make, for the model and a picture"
+    )
+    parser.add_argument(
+        "--target-fraction", type=float, metavar="F", help="fraction of the samples to use (default: what helps)"
+    )
+    parser.add_argument("--cell", choices=("gru", "lstm"), default="gru", help="default: %(default)s")
+    parser.add_argument("--hidden-size", type=int, default=64, metavar="H", help="units (default: %(default)s)")
+    parser.add_argument("--num-layers", type=int, default=1, metavar="L", help="default: %(default)s")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, metavar="LR", help="default: %(default)s")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--max-updates", type=int, default=2500, metavar="N", help="training updates (default: %(default)s)"
+    )
+    add_file_arguments(parser)
+    return run_command(PROGRAM, run, parser.parse_args(argv))
+
+
+def run(args: argparse.Namespace) -> str:
+    from ..runs.checkpoint import evaluate, load_checkpoint
+
+    _check_save_dir(args.save_dir)
+    if not args.source.exists():
+        raise UserError(f"{args.source}: no such file or folder")
+    data = _prepare(args)
+    checkpoint = _train(args, data)
+    lines = []
+    for split in _held_out(data):
+        found = evaluate(load_checkpoint(checkpoint, split, {}))
+        numbers = found.metrics
+        lines.append(
+            [
+                split,
+                f"{numbers['accuracy']:.3f}",
+                f"{numbers['update_fraction']:.1%}",
+                f"{numbers['updates']:.1f}",
+                f"{found.sequences:,}",
+            ]
+        )
+    table = as_table(["split", "accuracy", "samples used", "samples used per recording", "recordings"], lines)
+    picture = _draw(args, checkpoint, split, found.sequences)
+    return "\n\n".join([table, *picture, _say_how_to_predict(args)])
+
+
+def _check_save_dir(folder: Path) -> None:
+    """Raise UserError if the folder holds more than the data of a run that was interrupted."""
+    if os.path.lexists(folder) and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {DATA}):
+        raise UserError(f"--save-dir: expected a folder that does not exist yet, got {folder}")
+
+
+def _prepare(args: argparse.Namespace) -> Path:
+    """The folder of features: the user's own if it has statistics to normalise by, or one in the folder of the run."""
+    from ..data.features import STATISTICS
+    from ..prepare.feature_sources import read_folder
+
+    if args.source.is_dir():
+        refuse(args, {**OF_DIVISION, **OF_COLUMNS}, ONE_FILE)
+        if (args.source / STATISTICS).is_file():
+            return args.source
+    try:
+        source, options = (read_folder(args.source), {}) if args.source.is_dir() else read_file(args)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    folder = args.save_dir / DATA
+    write_folder(source, argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True), options)
+    return folder
+
+
+def _held_out(data: Path) -> List[str]:
+    """The held-out splits of the folder, first the one that chooses the checkpoint; UserError if that is missing."""
+    from ..data.features import read_items
+
+    try:
+        present = {item.split for item in read_items(data, ("label",))}
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not {"train", "valid"} <= present:
+        raise UserError(f"{data}: expected sequences of split train and of split valid, got only {', '.join(present)}")
+    return [split for split in ("valid", "test") if split in present]
+
+
+def _train(args: argparse.Namespace, data: Path) -> Path:
+    from ..arguments import as_option_errors, check_size
+    from ..training import plan_classifier, rank_by_target, train
+    from .plot.figures import replace
+
+    _held_out(data)  # what is wrong with the data is said before anything is made
+    sizes = {name: getattr(args, name) for name in ("hidden_size", "num_layers", "batch_size", "max_updates")}
+    try:
+        with as_option_errors(sizes):
+            for name, size in sizes.items():
+                check_size(name, size)
+        options = {"cell": args.cell, "learning_rate": args.learning_rate, "target_fraction": args.target_fraction}
+        plan = plan_classifier(data, seed=OF_DIVISION["seed"] if args.seed is None else args.seed, **sizes, **options)
+        trained = train(plan, rank_by_target(args.target_fraction), True, {})
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    args.save_dir.mkdir(parents=True, exist_ok=True)
+    checkpoint = args.save_dir / CHECKPOINT
+    replace(checkpoint, lambda part: part.write_bytes(trained.checkpoint))
+    return checkpoint
+
+
+def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:
+    """Draw a few recordings of the split, unless matplotlib is missing; returns a sentence that says what was drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return []
+    parser, picture = argparse.ArgumentParser(), args.save_dir / PICTURE
+    samples.add_arguments(parser)
+    number = str(min(recordings, 4))
+    options = [str(checkpoint), "--split", split, "--output", str(picture), "--num-sequences", number]
+    samples.run(parser.parse_args(options))
+    return [f"{picture}: which samples the model used, of {number} recordings of split {split}"]
+
+
+def _say_how_to_predict(args: argparse.Namespace) -> str:
+    return f"{args.save_dir}: the model, which predicts by\n\n    skiprnn-predict {args.save_dir} RECORDING.npy"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
