@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Set
 
 from ..arguments import UserError
 from .command import as_table, run_command
@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> str:
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
     data = _prepare(args)
+    held_out, lines = _held_out(data), []
     checkpoint = _train(args, data)
-    lines = []
-    for split in _held_out(data):
+    for split in held_out:
         found = evaluate(load_checkpoint(checkpoint, split, {}))
         numbers = found.metrics
         lines.append(
@@ -87,22 +87,29 @@ def _prepare(args: argparse.Namespace) -> Path:
         source, options = (read_folder(args.source), {}) if args.source.is_dir() else read_file(args)
     except ValueError as error:
         raise UserError(str(error)) from error
+    _check_splits(args.source, {row["split"] for row in source.rows})
     folder = args.save_dir / DATA
     write_folder(source, argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True), options)
     return folder
 
 
 def _held_out(data: Path) -> List[str]:
-    """The held-out splits of the folder, first the one that chooses the checkpoint; UserError if that is missing."""
+    """The held-out splits of a folder of features, first the one that chooses the checkpoint."""
     from ..data.features import read_items
 
     try:
         present = {item.split for item in read_items(data, ("label",))}
     except ValueError as error:
         raise UserError(str(error)) from error
-    if not {"train", "valid"} <= present:
-        raise UserError(f"{data}: expected sequences of split train and of split valid, got only {', '.join(present)}")
+    _check_splits(data, present)
     return [split for split in ("valid", "test") if split in present]
+
+
+def _check_splits(data: Path, present: Set[str]) -> None:
+    """Raise UserError if there is nothing to train on, or nothing to choose the checkpoint by."""
+    if not {"train", "valid"} <= present:
+        found = ", ".join(sorted(present))
+        raise UserError(f"{data}: expected sequences of split train and of split valid, got only {found}")
 
 
 def _train(args: argparse.Namespace, data: Path) -> Path:
@@ -110,7 +117,6 @@ def _train(args: argparse.Namespace, data: Path) -> Path:
     from ..training import plan_classifier, rank_by_target, train
     from .plot.figures import replace
 
-    _held_out(data)  # what is wrong with the data is said before anything is made
     sizes = {name: getattr(args, name) for name in ("hidden_size", "num_layers", "batch_size", "max_updates")}
     try:
         with as_option_errors(sizes):

@@ -60,7 +60,7 @@ def test_an_interrupted_run_is_repeated(prints, source, tmp_path):
         (("--save-dir", "run", "--max-updates", "0"), "--max-updates: expected "),
         (
             ("--save-dir", "run", "--target-fraction", "2"),
-            "--target-fraction: expected a fraction between 0 and 1, got 2",
+            "--target-fraction: expected a fraction between 0 and 1, got",
         ),
         (("--save-dir", "run", "--valid-fraction", "2"), "--valid-fraction: expected a number between 0 and 1, got 2"),
         (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv file, got "),
