@@ -41,11 +41,20 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def validation(folder, command, **options):
-    """The last validation that a command logs."""
+def read_log(folder, command, **options):
+    """What a command logs."""
     process = folder.start(command, **options)
     assert process.returncode == 0, process.stderr[-2000:]
-    return json.loads(re.findall(r"\{.*\"valid_loss\".*\}", process.stdout + process.stderr)[-1])
+    return process.stdout + process.stderr
+
+
+def read_validation(log):
+    """The last validation in what a command has logged."""
+    return json.loads(re.findall(r"\{.*\"valid_loss\".*\}", log)[-1])
+
+
+def validation(folder, command, **options):
+    return read_validation(read_log(folder, command, **options))
 
 
 def read_output(text, kind):
@@ -71,7 +80,8 @@ def test_commands(corpus):
     train, validate, generate, interactive = commands_of(
         PAGE, "fairseq-train noisy", "fairseq-validate noisy", "fairseq-generate", "fairseq-interactive"
     )
-    trained = validation(corpus, f"{train} --eval-bleu --save-interval-updates 3", **TINY)
+    log = read_log(corpus, f"{train} --eval-bleu --eval-bleu-print-samples --save-interval-updates 3", **TINY)
+    trained = read_validation(log)
     assert trained["valid_num_updates"] == "6" and 0 < float(trained["valid_update_fraction"]) <= 1
     assert float(trained["valid_bleu"]) >= 0 and float(trained["valid_budget_loss"]) > 0
     options = {"max_tokens": 200, "log_format": "json", "required_batch_size_multiple": 1, "valid_subset": "valid"}
@@ -80,8 +90,8 @@ def test_commands(corpus):
         assert validated[f"valid_{name}"] == trained[f"valid_{name}"], name
 
     # one batch; and alone, in the reverse order
-    together = corpus.run(f"{generate} --print-alignment", required_batch_size_multiple=1)
-    sources = (corpus.path / "noisy/test.source").read_text().splitlines()
+    together = corpus.run(f"{generate} --print-alignment", required_batch_size_multiple=1, gen_subset="valid")
+    sources = (corpus.path / "noisy/valid.source").read_text().splitlines()
     (corpus.path / "reversed.source").write_text("\n".join(reversed(sources)) + "\n")
     alone = corpus.run(f"{interactive} --print-alignment", input="reversed.source", buffer_size=4, batch_size=1)
     assert list(read_output(alone, "S").values()) == sources[::-1]
@@ -93,6 +103,11 @@ def test_commands(corpus):
         assert float(score) == pytest.approx(float(score_alone), abs=1e-4)
         steps = [int(pair.split("-")[0]) for pair in alignment.split()]
         assert len(steps) >= len(words.split()) > 0 and max(steps) <= len(source.split())
+
+    # the sentence that is shown of those that BLEU was computed from while training
+    (*_, shown), (*_, reference) = (re.findall(rf"example {kind}: (.*)", log) for kind in ("hypothesis", "reference"))
+    (number,) = (number for number, target in read_output(together, "T").items() if target == reference)
+    assert shown == read_output(together, "H")[number].split("\t")[1]
 
     # an ensemble of a checkpoint and an average of two
     average(corpus, ["noisy/run/checkpoint_1_3.pt", "noisy/run/checkpoint_last.pt"], "noisy/run/average.pt")
