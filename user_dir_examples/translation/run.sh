@@ -29,11 +29,11 @@ fi
 fairseq-train "$folder/data" --user-dir "$plugin" --task translation \
     --arch skip_lstm_seq2seq --encoder-bidirectional --encoder-embed-dim 64 \
     --encoder-hidden-size 128 --decoder-embed-dim 64 --decoder-hidden-size 128 \
-    --decoder-out-embed-dim 64 --dropout 0 --gate-init zeros --criterion with_budget \
+    --decoder-out-embed-dim 64 --dropout 0 --criterion with_budget \
     --base-criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-    --cost-per-sample 5e-3 --cost-warmup-updates 400 --optimizer adam --lr 3e-3 \
-    --clip-norm 1.0 --max-tokens 1000 --max-update 1600 --cpu --save-dir "$folder/run" \
-    --no-epoch-checkpoints --required-batch-size-multiple 1 "$@"
+    --cost-per-sample 5e-3 --optimizer adam --lr 3e-3 --clip-norm 1.0 --max-tokens 1000 \
+    --required-batch-size-multiple 1 --max-update 1600 --cpu --save-dir "$folder/run" \
+    --no-epoch-checkpoints --num-workers 0 "$@"
 
 best=$folder/run/checkpoint_best.pt
 test=(--user-dir "$plugin" --path "$best" --max-tokens 2000 --required-batch-size-multiple 1 --cpu)
