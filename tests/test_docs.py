@@ -61,6 +61,7 @@ TESTS = {
     "skiprnn-plot frames": ("cli/test_plot_frames.py", "test_shows_the_models_own_updates"),
     "skiprnn-plot samples": ("test_docs.py", "test_readme"),
     "skiprnn-plot tradeoff": ("test_docs.py", "test_getting_started"),
+    "skiprnn-plot tradeoff noisy/run": ("test_translation.py", "test_commands"),
     "skiprnn-predict": ("test_docs.py", "test_readme"),
     "skiprnn-prepare features": ("test_docs.py", "test_getting_started"),
     "skiprnn-prepare imdb": ("cli/test_prepare_imdb.py", "test_what_it_writes"),

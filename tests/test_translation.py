@@ -89,6 +89,13 @@ def test_commands(corpus):
     for name in ("loss", "nll_loss", "task_loss", "budget_loss", "updates", "update_fraction", "increment"):
         assert validated[f"valid_{name}"] == trained[f"valid_{name}"], name
 
+    (plot,) = commands_of(PAGE, "skiprnn-plot tradeoff noisy/run")
+    *_, row = corpus.run(plot).splitlines()
+    found = [float(cell) for cell in row.split("|")[2:4]]
+    assert found == [
+        pytest.approx(float(trained[f"valid_{name}"]), rel=1e-3) for name in ("update_fraction", "nll_loss")
+    ]
+
     # one batch; and alone, in the reverse order
     together = corpus.run(f"{generate} --print-alignment", required_batch_size_multiple=1, gen_subset="valid")
     sources = (corpus.path / "noisy/valid.source").read_text().splitlines()
