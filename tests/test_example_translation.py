@@ -39,6 +39,14 @@ def test_corpus(tmp_path):
     assert set(" ".join(target for _, target in pairs).split()) == {f"w{word}" for word in range(7)}
 
 
+@pytest.mark.parametrize("option, expected", [("--words 0", 1), ("--most-noise -1", 0), ("--longest 1", 2)])
+def test_bad_options(tmp_path, option, expected):
+    name, value = option.split()
+    process = run_forked(EXAMPLE / "make_data.py", tmp_path / "no", name, value)
+    assert process.returncode == 2 and not (tmp_path / "no").exists()
+    assert process.stderr.endswith(f"error: {name}: expected at least {expected}, got {value}\n")
+
+
 def run_script(*arguments):
     """The example's script, with fairseq's commands on the PATH."""
     return run("bash", EXAMPLE / "run.sh", *arguments, PATH=f"{SCRIPTS}:{os.environ['PATH']}", PYTHONPATH=str(ROOT))

@@ -20,9 +20,13 @@ parser.add_argument("--shortest", type=int, default=2, help="least words in a ta
 parser.add_argument("--longest", type=int, default=8, help="most words in a target (default: %(default)s)")
 parser.add_argument("--seed", type=int, default=0, help="seed of the corpus (default: %(default)s)")
 args = parser.parse_args()
+least = {"train": 1, "valid": 1, "test": 1, "words": 1, "noise_words": 1, "most_noise": 0, "shortest": 1}
+for name, smallest in {**least, "longest": args.shortest}.items():
+    if getattr(args, name) < smallest:
+        parser.error(f"--{name.replace('_', '-')}: expected at least {smallest}, got {getattr(args, name)}")
 
 draw = random.Random(args.seed)
-args.folder.mkdir(parents=True, exist_ok=True)
+texts = {}
 for split in ("train", "valid", "test"):
     sources, targets = [], []
     for _ in range(getattr(args, split)):
@@ -34,5 +38,8 @@ for split in ("train", "valid", "test"):
             source += [f"n{draw.randrange(args.noise_words)}" for _ in range(noise)]
         sources.append(" ".join(source))
         targets.append(" ".join(f"w{word}" for word in reversed(words)))
-    (args.folder / f"{split}.source").write_text("\n".join(sources) + "\n")
-    (args.folder / f"{split}.target").write_text("\n".join(targets) + "\n")
+    texts[f"{split}.target"], texts[f"{split}.source"] = targets, sources
+
+args.folder.mkdir(parents=True, exist_ok=True)
+for name, lines in reversed(texts.items()):  # train.source last: run.sh takes a folder that has it as complete
+    (args.folder / name).write_text("\n".join(lines) + "\n")
