@@ -41,16 +41,17 @@ def train_options(task="adding"):
 def train(save_dir, *options, task="adding"):
     """``fairseq-train`` with ``train_options`` and further options (which win); returns what it logged, a list for each
     tag."""
-    return _run("train", [*train_options(task), "--save-dir", str(save_dir), *map(str, options)])
+    return run_here("train", [*train_options(task), "--save-dir", str(save_dir), *map(str, options)])
 
 
 def validate(checkpoint, *options, task="adding"):
     """``fairseq-validate``; returns what it logged, a list for each tag."""
     required = ["--user-dir", str(PLUGIN), "--task", task, "--cpu", "--batch-size", "16", "--log-format", "json"]
-    return _run("validate", ["--path", str(checkpoint), *required, *map(str, options)])
+    return run_here("validate", ["--path", str(checkpoint), *required, *map(str, options)])
 
 
-def _run(command, arguments):
+def run_here(command, arguments):
+    """fairseq's command in this process; returns what it logged, a list for each tag."""
     # fairseq must not be imported by importing this file: some tests need it unimported
     import fairseq_cli.train
     import fairseq_cli.validate
