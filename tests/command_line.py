@@ -50,6 +50,12 @@ def validate(checkpoint, *options, task="adding"):
     return _run("validate", ["--path", str(checkpoint), *required, *map(str, options)])
 
 
+def call(command, *arguments):
+    """``fairseq-train`` or ``fairseq-validate``, by the end of its name, with these arguments alone; returns what it
+    logged, a list for each tag."""
+    return _run(command, list(map(str, arguments)))
+
+
 def _run(command, arguments):
     # fairseq must not be imported by importing this file: some tests need it unimported
     import fairseq_cli.train

@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from .._fairseq.configuration import read_options, read_own_options
 
-PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
+PATHS = ("_dir", "_path", "data")  # ends of the names of options that name a file or folder
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
 
 

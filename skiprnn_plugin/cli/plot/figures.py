@@ -22,6 +22,9 @@ TITLES = {
     "update_fraction": "samples used (updates / steps)",
     "updates": "samples used (updates per sequence)",
     "mse": "mean squared error",
+    "bleu": "BLEU",
+    "wer": "word error rate",
+    "ppl": "perplexity",
 }
 
 
