@@ -50,9 +50,7 @@ def import_user_dir(user_dir: str) -> None:
         raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
 
 
-def load_checkpoint(
-    path: Path, split: Optional[str], overrides: Dict[str, Any], any_task: bool = False
-) -> Loaded:
+def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any], any_task: bool = False) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
     ``split`` None means the split that the paper's tables of the task report. ``overrides`` are options in place

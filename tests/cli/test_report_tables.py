@@ -149,7 +149,8 @@ def test_videos_of_ones_own_are_not_the_papers(prints, tmp_path, table, row):
     """Whose features another encoder made, if one did."""
     table, saved = TABLES[table], tmp_path / "saved.json"
     (row,) = (candidate for candidate in table.rows if candidate.name == row)
-    trained = {"task": table.task, "criterion": "mine", **row.options, "cell": "gru", "update_rule": "learned", "budget": "per_sample"}
+    trained = {"task": table.task, "criterion": "mine", **row.options, "cell": "gru", "update_rule": "learned"}
+    trained["budget"] = "per_sample"
 
     def save(**options):
         run = {"path": "x", "sequences": 9, "options": {**trained, **table.condition, **options}, "metrics": {}}
