@@ -33,6 +33,7 @@ TESTS = {
     "bash tests/run.sh": ("recipes/test_set_up.py", "test_another_python_is_told"),  # it would run these tests
     "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
+    "fairseq-hydra-train --multirun": ("test_nodes.py", "test_submitit"),
     "fairseq-hydra-train --config-dir skiprnn_plugin/config": ("test_translation.py", "test_hydra"),
     "fairseq-interactive noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-preprocess --source-lang source": ("test_translation.py", "corpus"),
