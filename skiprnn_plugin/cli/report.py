@@ -13,7 +13,7 @@ from ..runs.groups import Group, assign_tables, deviation, find_faults, group_ru
 from ..runs.plain_table import group_models, make_plain_tables
 from ..runs.saved import as_saved
 from ..runs.tables import TABLES, Column, Table, find_table
-from .command import as_table, run_command
+from .command import add_version, as_table, run_command
 from .loading import RUN_HELP, add_loading_arguments, check_split, prepare_loading
 
 PROGRAM = "skiprnn-report"
@@ -48,6 +48,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         description="Print the paper's tables, with the values of your own runs beside the paper's; for runs of other "
         "tasks, data or models, also fairseq's, a table of their metrics; without a RUN, all tables of the paper.",
     )
+    add_version(parser)
     parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
     parser.add_argument(
         "--table",
@@ -96,8 +97,8 @@ def report(args: argparse.Namespace) -> str:
 
 def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
-    ours = [c.title + (" ± over sequences" if c.spread else "") for c in table.columns]
-    head = ["model", *(f"{c.title} (paper)" for c in printed), *ours, "runs"]
+    ours = [c.heading + (" ± over sequences" if c.spread else "") for c in table.columns]
+    head = ["model", *(f"{c.heading} (paper)" for c in printed), *ours, "runs"]
     lines = []
     for group in groups:
         paper = group.row.paper if group.row else {}
@@ -109,7 +110,7 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
                 str(len(group.runs)) if group.runs else "-",
             ]
         )
-    special = " and ".join(c.title for c in table.columns if c.spread)
+    special = " and ".join(c.heading for c in table.columns if c.spread)
     over = f"over runs, of {special} standard deviation over sequences" if special else "over runs"
     paper = f" (the paper's: {table.spread})" if table.spread else ""
     note = f"±: sample standard deviation {over}{paper}. Held-out split: {split}"

@@ -49,7 +49,7 @@ def _make_table(experiment: str, runs: Sequence[Run]) -> Table:
 
 def _place(metric: str):
     """Sorts the task's own metrics before losses, and those before any other."""
-    known = (*METRICS, "loss", "task_loss")
+    known = (*METRICS, "solved", "loss", "task_loss")
     return known.index(metric) if metric in known else len(known), metric
 
 

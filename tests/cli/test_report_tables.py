@@ -103,11 +103,12 @@ def test_a_task_without_a_table_has_a_plain_one(prints, tiny, tmp_path):
     mine.write_text(tiny["seed1"].log.read_text().replace("'_name': 'adding'", "'_name': 'mine'"))
     head, (line,) = cells(prints(main, mine))
     logged = tiny["seed1"].logged
-    assert head == ["model", "mse", "loss", "task_loss", "solved", "samples used", "samples used per sequence", "runs"]
+    assert head == ["model", "mse", "solved", "loss", "task_loss", "samples used", "samples used per sequence", "runs"]
     assert line == [
         "Skip GRU, λ=1e-5",
-        *(f"{logged[name]:.4g}" for name in ("mse", "loss", "task_loss")),
-        *("No", f"{logged['update_fraction']:.1%}", f"{logged['updates']:.1f}", "1"),
+        *(f"{logged['mse']:.4g}", "No"),
+        *(f"{logged[name]:.4g}" for name in ("loss", "task_loss")),
+        *(f"{logged['update_fraction']:.1%}", f"{logged['updates']:.1f}", "1"),
     ]
     # beside a table of the paper; and saved, it can be reported again
     runs = [mine, tiny["seed1"].log, tiny["other"].log]
@@ -171,9 +172,10 @@ def test_a_spread_over_videos():
     group = Group("LSTM", table.rows[5], [Run("log", {}, numbers, None) for numbers in metrics])
     markdown = as_markdown([group], table, "valid")
     head, (line,) = cells(markdown)
-    assert head[4:] == ["mAP", "updates ± over sequences", "FLOPs", "runs"]
+    assert head[4:] == ["mAP", "samples used ± over sequences", "FLOPs", "runs"]
     assert line[1:] == ["8.32%", "41.9 ± 11.3", "6.41e11", "8.50% ± 0.71%", "42.0 ± 12.5", "-", "2"]
-    assert "over runs, of updates standard deviation over sequences (the paper's: of updates, over videos)" in markdown
+    note = "over runs, of samples used standard deviation over sequences (the paper's: of updates, over videos)"
+    assert note in markdown
     values = as_saved(group, table, "valid")
     assert values["mean"] == {"mAP": pytest.approx(0.085), "updates": 42.0, "updates_std": 12.5, "flops": None}
     assert values["std"]["updates"] == pytest.approx(8**0.5)
