@@ -9,7 +9,7 @@ import math
 import numbers
 from typing import Any, Collection, Optional, Sequence, Tuple
 
-PATHS = ("_dir", "_path")  # ends of the names of options that name a file or folder
+PATHS = ("_dir", "_path", "data")  # ends of the names of options that name a file or folder
 
 
 class UserError(Exception):

@@ -51,6 +51,7 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     """
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        state["args"] = None  # of an old checkpoint; fairseq has made "cfg" of it, where options are overridden
         # Read before they are overridden, as fairseq adds any name to what is configured by argparse
         stored = {name for part in state["cfg"].values() for name in read_options(part)}
         overwrite_args_by_name(state["cfg"], overrides or {})

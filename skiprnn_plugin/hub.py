@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from .checkpoints import LoadedModel, find_checkpoint, load_model
-from .predictions import CRITERIONS, Prediction, as_probabilities
+from .predictions import CRITERIONS, Prediction, as_probabilities, is_sequence_task
 from .reading import first_sentence
 
 __all__ = ["LoadedModel", "Prediction", "SkipRNNHub", "from_pretrained", "load_model"]
@@ -24,7 +24,9 @@ Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
 class SkipRNNHub(nn.Module):
     """A trained model that takes arrays, or whatever its task can ``encode``, such as texts or images.
 
-    Like any module, it can be moved to a device: ``hub.to("cuda")``.
+    Like any module, it can be moved to a device: ``hub.to("cuda")``. A model of a task without sequences to classify or
+    to predict numbers for, such as translation, is loaded too, but has no predictions: the methods that make them raise
+    a ValueError.
 
     Attributes:
         model: the fairseq model, in evaluation mode.
@@ -41,6 +43,14 @@ class SkipRNNHub(nn.Module):
     def train(self, mode: bool = True):
         """Stay in evaluation mode, whatever ``mode`` is. To train further, use ``model``."""
         return super().train(False)
+
+    def _check_task(self) -> None:
+        if not is_sequence_task(self.task):
+            model = type(self.model)
+            raise ValueError(
+                f"task {self.cfg.task._name}: expected a SequenceTask, whose models the hub lets predict; a model of "
+                f"this task is hub.model, or what {model.__module__}.{model.__name__}.from_pretrained returns"
+            )
 
     @property
     def device(self) -> torch.device:
@@ -62,6 +72,7 @@ class SkipRNNHub(nn.Module):
     @property
     def class_names(self) -> List[str]:
         """The names of the classes that the model predicts, or their numbers if they have no names."""
+        self._check_task()
         return list(map(str, self.task.class_names or range(self.task.output_size)))
 
     def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
@@ -75,6 +86,7 @@ class SkipRNNHub(nn.Module):
                 predicts from its initial state.
             batch_size: how many sequences the model reads at once.
         """
+        self._check_task()
         if self.task.predicts not in CRITERIONS:
             kinds = " or ".join(map(repr, CRITERIONS))
             raise ValueError(
@@ -100,6 +112,7 @@ class SkipRNNHub(nn.Module):
             encoded: sequences from :meth:`encode`; they are taken from the iterable one batch at a time.
             batch_size: as in :meth:`predict`.
         """
+        self._check_task()
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
         encoded, start = iter(encoded), 0
@@ -117,6 +130,7 @@ class SkipRNNHub(nn.Module):
 
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
+        self._check_task()
         expected = f"shape [T, {self.task.input_size}]"
         if self.reads_words:
             expected = "a text or token ids [T]" if "texts" in self.input_kinds else "token ids [T]"
@@ -145,6 +159,7 @@ class SkipRNNHub(nn.Module):
 
     def _encode_all(self, arrays: Sequences) -> Iterator[Tensor]:
         """Encode all sequences by :meth:`encode`; a ValueError names the argument ``arrays`` and the sequence."""
+        self._check_task()
         if isinstance(arrays, str) or getattr(arrays, "ndim", 1) == 0:
             raise ValueError(f"arrays: expected a list of sequences, got one {type(arrays).__name__}")
         takes_arrays = not self.reads_words and getattr(self.task, "takes_arrays", False)

@@ -13,6 +13,15 @@ CRITERIONS = {
 }
 
 
+# What a task says of the sequences that its models read, and of their predictions
+SEQUENCE_TASK = ("encode", "input_size", "output_size", "per_step", "predicts")
+
+
+def is_sequence_task(task) -> bool:
+    """Whether a task has the attributes of :class:`skiprnn_plugin.tasks.sequence.SequenceTask` that the hub needs."""
+    return all(hasattr(task, name) for name in SEQUENCE_TASK)
+
+
 class Prediction(NamedTuple):
     """The prediction of a model for a sequence of T steps.
 

@@ -34,6 +34,7 @@ TESTS = {
     "bash user_dir_examples/translation/run.sh": ("test_example_translation.py", "test_script"),
     "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
+    "fairseq-hydra-train --multirun": ("test_nodes.py", "test_submitit"),
     "fairseq-hydra-train --config-dir skiprnn_plugin/config": ("test_translation.py", "test_hydra"),
     "fairseq-interactive noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-preprocess --source-lang source": ("test_translation.py", "corpus"),

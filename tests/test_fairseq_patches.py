@@ -268,15 +268,13 @@ def test_given_ports_and_backends_are_kept():
     assert spawned.kwargs["nprocs"] == 3
 
 
-def slurm_task(port=12345, tasks_per_node="2"):
-    """The options that ``call_main`` sets in the second of two tasks that Slurm started on one node."""
+def start_task(port, launcher, size=2):
+    """The options that ``call_main`` sets in the second of two tasks of job 7 that Slurm or submitit started."""
     from fairseq.distributed import utils
 
-    tasks = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": tasks_per_node, "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
-    nodes = {"SLURM_JOB_NODELIST": "node[1]", "SLURM_NNODES": "1", "SLURM_NODEID": "0"}
-    cfg = config(distributed_port=port)
+    cfg = config(distributed_port=port, distributed_world_size=size)
     with (
-        mock.patch.dict(os.environ, {**tasks, **nodes}),
+        mock.patch.dict(os.environ, JOBS[launcher]),
         mock.patch.object(utils.subprocess, "check_output", lambda command: b"node1\n"),
         mock.patch.object(utils, "distributed_main") as started,
     ):
@@ -285,16 +283,51 @@ def slurm_task(port=12345, tasks_per_node="2"):
     return cfg.distributed_training
 
 
-def test_slurm():
-    training = slurm_task()
-    assert (training.distributed_rank, training.distributed_world_size) == (1, 2)
-    assert (training.distributed_init_method, training.distributed_backend) == ("tcp://node1:12345", "gloo")
+SLURM = {"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
+ONE_NODE = {"SLURM_NNODES": "1", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "2", "SLURM_LOCALID": "1"}
+TWO_NODES = {"SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_NTASKS_PER_NODE": "1", "SLURM_LOCALID": "0"}
+SUBMITIT = {"SUBMITIT_LOCAL_NTASKS": "2", "SUBMITIT_LOCAL_GLOBALID": "1", "SUBMITIT_LOCAL_JOB_ID": "7"}
+JOBS = {"one node": {**SLURM, **ONE_NODE}, "two nodes": {**SLURM, **TWO_NODES}, "submitit": SUBMITIT}
 
 
-@pytest.mark.parametrize("said", [{"port": -1}, {"tasks_per_node": "1"}], ids=str)
-def test_slurm_says_too_little(said):
-    with pytest.raises(ValueError, match="^--distributed-port: processes on CPU that Slurm starts need a port, "):
-        slurm_task(**said)
+@pytest.mark.parametrize("launcher", JOBS)
+def test_tasks_of_a_job(launcher):
+    host = "localhost" if launcher == "submitit" else "node1"
+    for given in (12345, -1):
+        training = start_task(given, launcher)
+        assert (training.distributed_rank, training.distributed_world_size) == (1, 2)
+        assert training.distributed_no_spawn and training.distributed_backend == "gloo"
+        start, _, port = training.distributed_init_method.rpartition(":")
+        assert start == f"tcp://{host}" and (port == "12345" if given > 0 else 10000 <= int(port) <= 60000)
+    assert training.distributed_init_method == start_task(-1, launcher).distributed_init_method
+    job = {name: "8" for name in JOBS[launcher] if name.endswith("JOB_ID")}
+    with mock.patch.dict(JOBS[launcher], job):
+        assert training.distributed_init_method != start_task(-1, launcher).distributed_init_method
+
+
+@pytest.mark.parametrize("launcher", JOBS)
+def test_a_job_of_another_size(launcher):
+    name = "submitit" if launcher == "submitit" else "Slurm"
+    with pytest.raises(ValueError, match=f"^--distributed-world-size: expected 2, as {name} starts 2 tasks, .* got 3$"):
+        start_task(-1, launcher, size=3)
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_several_nodes_with_gpus_need_no_port(nodes):
+    """All processes of a job get the same one. On one node fairseq chooses it."""
+    from fairseq.distributed import utils
+
+    ports = []
+    for rank in ("0", "1"):
+        cfg = config(distributed_world_size=4)
+        with (
+            mock.patch.dict(os.environ, {"SLURM_NNODES": str(nodes), "SLURM_JOB_ID": "7", "SLURM_PROCID": rank}),
+            mock.patch.object(torch.cuda, "is_available", lambda: True),
+            mock.patch.object(utils, "infer_init_method", lambda training: ports.append(training.distributed_port)),
+            mock.patch.object(utils, "distributed_main"),
+        ):
+            utils.call_main(cfg, lambda cfg: None)
+    assert len(ports) >= 2 and len(set(ports)) == 1 and (ports[0] > 0) == (nodes == 2)
 
 
 READS_AHEAD = """

@@ -6,6 +6,7 @@ import importlib.machinery
 import logging
 import os
 import queue
+import random
 import socket
 import sys
 import threading
@@ -23,6 +24,13 @@ logger = logging.getLogger(__name__)
 
 LAST_BATCH_SECONDS = 10.0  # how long a process that ends waits for a thread that reads batches
 LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # set by torchrun and similar launchers
+# The environment variables by which other launchers tell a process how many tasks the job has, which of them it is, and
+# the number of the job
+TASKS = {
+    "Slurm": ("SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_ID"),
+    "submitit": ("SUBMITIT_LOCAL_NTASKS", "SUBMITIT_LOCAL_GLOBALID", "SUBMITIT_LOCAL_JOB_ID"),
+}
+PORTS = (10000, 60000)  # the first and the last port that a job may get
 
 
 def apply() -> None:
@@ -35,7 +43,7 @@ def apply() -> None:
 
 
 def start_processes_on_cpu() -> None:
-    """Let several processes train on CPUs, started by ``--distributed-world-size`` or by torchrun.
+    """Let several processes train on CPUs, started by ``--distributed-world-size``, torchrun, Slurm or submitit.
 
     Without this workaround fairseq counts GPUs where it should count processes. It then starts no process and ends
     without a message (with ``--distributed-init-method``), fails an assertion, divides by 0 (with torchrun), or trains
@@ -43,7 +51,9 @@ def start_processes_on_cpu() -> None:
     takes ``--cpu`` into account.
 
     On GPUs too, a process that has started others passes signals on to them, whereas fairseq's process would end and
-    leave them running; and the processes that it starts import the same fairseq.
+    leave them running; and the processes that it starts import the same fairseq. And a Slurm job on several nodes needs
+    no ``--distributed-port``, which would have to differ between the jobs of a sweep that share a node: the port comes
+    from the number of the job.
     """
     from fairseq.distributed import utils
 
@@ -54,6 +64,8 @@ def start_processes_on_cpu() -> None:
             if on_cpu:
                 _plan_processes(training, utils)
             elif training.distributed_init_method is None:
+                if int(os.environ.get("SLURM_NNODES", 1)) > 1:
+                    _choose_port(training, os.environ.get("SLURM_JOB_ID", ""))
                 utils.infer_init_method(training)  # as call_main would
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
@@ -121,14 +133,8 @@ def _plan_processes(training, utils) -> None:
         training.distributed_world_size = 1
     if training.distributed_world_size == 1 and training.distributed_init_method is None:
         return
-    if training.distributed_init_method is None and int(os.environ.get("SLURM_NTASKS", 1)) > 1:
-        utils._infer_slurm_init(training, None)
-        if training.distributed_world_size < 1 or training.distributed_port <= 0:
-            raise ValueError(
-                "--distributed-port: processes on CPU that Slurm starts need a port, the same for all, and one task "
-                f"per process, at least 2 on each node; got port {training.distributed_port} and "
-                f"SLURM_NTASKS_PER_NODE={os.environ.get('SLURM_NTASKS_PER_NODE')}"
-            )
+    if training.distributed_init_method is None:
+        _join_tasks(training, utils)
     if training.distributed_no_spawn and training.distributed_init_method is None:
         raise ValueError(
             "--distributed-no-spawn: processes started one by one need --distributed-init-method tcp://HOST:PORT, the "
@@ -145,6 +151,39 @@ def _plan_processes(training, utils) -> None:
     if training.distributed_backend == "nccl":  # fairseq's default, which works only on GPUs
         training.distributed_backend = "gloo"
     logger.info(f"{training.distributed_world_size} processes on CPU ({training.distributed_backend})")
+
+
+def _join_tasks(training, utils) -> None:
+    """Set the options by which the tasks of a job on CPUs connect, each of which is a process; nothing without a job of
+    several tasks.
+
+    Raises:
+        ValueError: ``--distributed-world-size`` is not the number of tasks.
+    """
+    for launcher, (size, rank, job) in TASKS.items():
+        tasks = int(os.environ.get(size, 1))
+        if tasks == 1:
+            continue
+        if training.distributed_world_size != tasks:
+            raise ValueError(
+                f"--distributed-world-size: expected {tasks}, as {launcher} starts {tasks} tasks, and on CPU each is "
+                f"one process; got {training.distributed_world_size}"
+            )
+        _choose_port(training, os.environ.get(job, ""))
+        if launcher == "Slurm":
+            utils._infer_slurm_init(training, None)  # it finds the first node
+        else:
+            training.distributed_init_method = f"tcp://localhost:{training.distributed_port}"
+        # for one task per node fairseq counts GPUs here
+        training.distributed_world_size, training.distributed_rank = tasks, int(os.environ[rank])
+        training.distributed_no_spawn = True
+        return
+
+
+def _choose_port(training, job: str) -> None:
+    """Set ``--distributed-port``, unless it is given, to a number that all processes of a job draw from its number."""
+    if training.distributed_port <= 0:
+        training.distributed_port = random.Random(job).randint(*PORTS)
 
 
 def _world_size_given() -> bool:

@@ -1,5 +1,6 @@
 """Shared by the console commands: errors are printed on one line, and standard output holds only results."""
 
+import argparse
 import contextlib
 import io
 import logging
@@ -9,6 +10,12 @@ import warnings
 from typing import Callable, Optional, Sequence
 
 from ..arguments import UserError
+from ..version import __version__
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """``--version``: prints the version of this package, which all commands share."""
+    parser.add_argument("--version", action="version", version=f"skiprnn-plugin {__version__}")
 
 
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:

@@ -1,4 +1,5 @@
-"""``skiprnn-report``: the paper's tables, with the values of a user's own runs beside the paper's."""
+"""``skiprnn-report``: the paper's tables, with the values of a user's own runs beside the paper's; and a plain table of
+other runs."""
 
 import argparse
 import json
@@ -9,9 +10,10 @@ from typing import Optional, Sequence
 from ..runs.checkpoint import read_runs
 from ..runs.find import find_file, find_files
 from ..runs.groups import Group, assign_tables, deviation, find_faults, group_runs, mean
+from ..runs.plain_table import group_models, make_plain_tables
 from ..runs.saved import as_saved
 from ..runs.tables import TABLES, Column, Table, find_table
-from .command import as_table, run_command
+from .command import add_version, as_table, run_command
 from .loading import RUN_HELP, add_loading_arguments, check_split, prepare_loading
 
 PROGRAM = "skiprnn-report"
@@ -43,9 +45,10 @@ def show(group: Group, column: Column) -> str:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Print the paper's tables, with the values of your own runs beside the paper's; without a RUN, "
-        "print all tables.",
+        description="Print the paper's tables, with the values of your own runs beside the paper's; for runs of other "
+        "tasks, data or models, also fairseq's, a table of their metrics; without a RUN, all tables of the paper.",
     )
+    add_version(parser)
     parser.add_argument("runs", metavar="RUN", nargs="*", help=RUN_HELP)
     parser.add_argument(
         "--table",
@@ -73,13 +76,14 @@ def report(args: argparse.Namespace) -> str:
     chosen = None if args.table in (None, "all") else find_table(args.table)
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
     runs = read_runs(files, args.split or chosen and chosen.split, prepare_loading(args))
-    tables = [(chosen, runs)] if chosen else assign_tables(runs)
+    tables, others = ([(chosen, runs)], []) if chosen else assign_tables(runs)
     if args.table is None and runs:
         tables = [(table, found) for table, found in tables if found]
+    tables += make_plain_tables(others)
 
     lines, sections = [], []
     for table, found in tables:
-        groups = group_runs(found, table)
+        groups = group_runs(found, table) if table.rows else group_models(found)
         with_runs = [group for group in groups if group.runs]
         name = f"{table.name}: " if len(tables) > 1 else ""
         for note in find_faults(with_runs, table, ("seed", "num_updates") if args.checkpoint == "best" else ("seed",)):
@@ -93,8 +97,8 @@ def report(args: argparse.Namespace) -> str:
 
 def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
-    ours = [c.title + (" ± over sequences" if c.spread else "") for c in table.columns]
-    head = ["model", *(f"{c.title} (paper)" for c in printed), *ours, "runs"]
+    ours = [c.heading + (" ± over sequences" if c.spread else "") for c in table.columns]
+    head = ["model", *(f"{c.heading} (paper)" for c in printed), *ours, "runs"]
     lines = []
     for group in groups:
         paper = group.row.paper if group.row else {}
@@ -106,9 +110,10 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
                 str(len(group.runs)) if group.runs else "-",
             ]
         )
-    special = " and ".join(c.title for c in table.columns if c.spread)
+    special = " and ".join(c.heading for c in table.columns if c.spread)
     over = f"over runs, of {special} standard deviation over sequences" if special else "over runs"
-    note = f"±: sample standard deviation {over} (the paper's: {table.spread}). Held-out split: {split}"
+    paper = f" (the paper's: {table.spread})" if table.spread else ""
+    note = f"±: sample standard deviation {over}{paper}. Held-out split: {split}"
     return f"{as_table(head, lines)}\n\n{note}, {_count_sequences(groups)}."
 
 

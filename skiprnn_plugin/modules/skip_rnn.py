@@ -1,6 +1,6 @@
 """``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNNs as modules that are used like those of ``torch.nn``."""
 
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Dict, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import torch
 from torch import Tensor, nn
@@ -193,6 +193,43 @@ class SkipRNNBase(nn.Module):
             return states[0]
         return SkipState(*(None if values[0] is None else torch.stack(values) for values in zip(*states)))
 
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: Optional[SkipState] = None,
+        lengths: Union[Tensor, Sequence[int], None] = None,
+        schedule: Optional[Tensor] = None,
+        noise: Optional[Tensor] = None,
+        padding_mask: Optional[Tensor] = None,
+        last_only: bool = False,
+    ) -> Tuple[Tensor, SkipState, Tensor]: ...
+
+    @overload
+    def forward(
+        self,
+        x: PackedSequence,
+        state: Optional[SkipState] = None,
+        lengths: None = None,
+        schedule: Optional[Tensor] = None,
+        noise: Optional[Tensor] = None,
+        padding_mask: None = None,
+        last_only: Literal[False] = False,
+    ) -> Tuple[PackedSequence, SkipState, Tensor]: ...
+
+    @overload
+    def forward(
+        self,
+        x: PackedSequence,
+        state: Optional[SkipState] = None,
+        lengths: None = None,
+        schedule: Optional[Tensor] = None,
+        noise: Optional[Tensor] = None,
+        padding_mask: None = None,
+        *,
+        last_only: Literal[True],
+    ) -> Tuple[Tensor, SkipState, Tensor]: ...
+
     def forward(
         self,
         x: Union[Tensor, PackedSequence],
@@ -253,6 +290,9 @@ class SkipRNNBase(nn.Module):
         elif not (self.batch_first or last_only):
             output = output.transpose(0, 1)
         return output, state, updates
+
+    if TYPE_CHECKING:  # torch's modules say of a call only that it takes and returns anything
+        __call__ = forward
 
     def _batch_first(self, x: Tensor) -> Tensor:
         if not isinstance(x, Tensor) or x.dim() != 3:
@@ -376,10 +416,52 @@ class SkipGRU(SkipRNNBase):
             authors' program and so the paper's tables use.
     """
 
-    def __init__(self, *args, reset_after: bool = True, device=None, dtype=None, **kwargs):
-        # nn.utils.skip_init and others look for ``device`` in the signature
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        batch_first: bool = True,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        reset_after: bool = True,
+        zoneout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        gate: bool = True,
+        binarize: str = "round",
+        threshold: float = 0.5,
+        update_bias: float = 1.0,
+        gate_init: str = "authors",
+        gate_layers: Optional[Sequence[int]] = None,
+        layer_norm: bool = False,
+        init: str = "authors",
+        engine: str = "auto",
+        device=None,
+        dtype=None,
+    ):
         self.reset_after = check_flag("reset_after", reset_after)
-        super().__init__(*args, device=device, dtype=dtype, **kwargs)
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            batch_first,
+            dropout,
+            bidirectional,
+            zoneout=zoneout,
+            recurrent_dropout=recurrent_dropout,
+            gate=gate,
+            binarize=binarize,
+            threshold=threshold,
+            update_bias=update_bias,
+            gate_init=gate_init,
+            gate_layers=gate_layers,
+            layer_norm=layer_norm,
+            init=init,
+            engine=engine,
+            device=device,
+            dtype=dtype,
+        )
 
     @property
     def cell(self) -> str:

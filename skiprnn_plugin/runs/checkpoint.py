@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..arguments import UserError
+from ..predictions import is_sequence_task
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
 from .logs import read_log
@@ -49,11 +50,11 @@ def import_user_dir(user_dir: str) -> None:
         raise UserError(f"--user-dir {user_dir}: can't be imported ({first_sentence(error)})") from error
 
 
-def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any]) -> Loaded:
+def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any], any_task: bool = False) -> Loaded:
     """Load the model, the task and a held-out split; a checkpoint that can't be loaded is a :class:`UserError`.
 
     ``split`` None means the split that the paper's tables of the task report. ``overrides`` are options in place
-    of the stored ones.
+    of the stored ones. ``any_task`` allows other tasks than a :class:`skiprnn_plugin.tasks.sequence.SequenceTask`.
     """
     import torch
 
@@ -64,6 +65,8 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any])
     except ValueError as error:
         raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
+    if not any_task:
+        check_sequences(path, task, options["task"])
     split = split or reported_split(options)
     if split == cfg.dataset.train_subset:
         raise UserError(f"--split: expected a held-out split, got {split}, which {path} was trained on")
@@ -76,13 +79,25 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any])
 
 
 def load_hub(path: Union[str, Path], overrides: Dict[str, Any]):
-    """The model alone, without any data (see :func:`skiprnn_plugin.hub.from_pretrained`)."""
+    """The model alone, without any data (see :func:`skiprnn_plugin.hub.from_pretrained`); :class:`UserError` if its
+    task is not one of sequences."""
     from ..hub import from_pretrained
 
     try:
-        return from_pretrained(path, **overrides)
+        hub = from_pretrained(path, **overrides)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(str(error)) from error
+    check_sequences(path, hub.task, hub.cfg.task._name)
+    return hub
+
+
+def check_sequences(path: Union[str, Path], task, name: str) -> None:
+    """Raise :class:`UserError` for a task, of this name, that does not say how its sequences are read and drawn."""
+    if not is_sequence_task(task):
+        raise UserError(
+            f"{path}: expected a model of a SequenceTask, which says how its sequences are read and drawn, got task "
+            f"{name}; for any model there are skiprnn-report, skiprnn-plot tradeoff and skiprnn-plot curves"
+        )
 
 
 def iterate_batches(loaded: Loaded):
@@ -126,16 +141,30 @@ def run_model(loaded: Loaded, sample):
 
 
 def evaluate(loaded: Loaded) -> Run:
-    """Run the whole held-out split through the model."""
+    """Run the whole held-out split through the model. Updates that the criterion does not log are counted here."""
+    import torch
     from fairseq.logging import metrics
+
+    from ..criterions.listening import listen
 
     task, model = loaded.task, loaded.model
     criterion = task.build_criterion(loaded.cfg.criterion).eval()
-    logged = [task.valid_step(sample, model, criterion)[2] for sample in iterate_batches(loaded)]
+    logged, updates, steps = [], 0.0, 0
+    for sample in iterate_batches(loaded):
+        with torch.no_grad(), listen(model) as calls:
+            logged.append(task.valid_step(sample, model, criterion)[2])
+        updates += sum(float(call.count.sum()) for call in calls)
+        steps += sum(int(call.steps.sum()) for call in calls)
+    sequences = int(sum(output["nsentences"] for output in logged))
     with metrics.aggregate(new_root=True) as aggregator:
         task.reduce_metrics(logged, criterion)
         numbers = {name: float(value) for name, value in aggregator.get_smoothed_values().items()}
-    return Run(loaded.path, loaded.options, numbers, int(sum(output["nsentences"] for output in logged)))
+    if "update_fraction" not in numbers:
+        # A model without Skip RNN modules updates at every step
+        numbers["update_fraction"] = updates / steps if steps > 0 else 1.0
+        if steps > 0:
+            numbers["updates"] = updates / max(sequences, 1)
+    return Run(loaded.path, loaded.options, numbers, sequences)
 
 
 def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
@@ -146,7 +175,7 @@ def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, 
     runs: List[Run] = []
     for file in files:
         if is_checkpoint(file):
-            runs.append(evaluate(load_checkpoint(file, split, overrides)))
+            runs.append(evaluate(load_checkpoint(file, split, overrides, any_task=True)))
         else:
             runs += read_saved(file, split) if file.suffix == ".json" else [read_log(file, split)]
     return runs

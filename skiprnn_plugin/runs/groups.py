@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..arguments import UserError
-from .rows import describe, describe_experiment, find_departures, find_row, find_table_of
+from .rows import describe, find_departures, find_row, find_table_of
 from .run import Run
 from .tables import TABLES, Row, Table, plain
 
@@ -36,19 +35,14 @@ def deviation(values: Sequence[float]) -> Optional[float]:
     return math.sqrt(sum((value - center) * (value - center) for value in values) / (len(values) - 1))
 
 
-def assign_tables(runs: Sequence[Run]) -> List[Tuple[Table, List[Run]]]:
-    """Every table with the runs of its experiment."""
+def assign_tables(runs: Sequence[Run]) -> Tuple[List[Tuple[Table, List[Run]]], List[Run]]:
+    """Every table of the paper with the runs of its experiment; and the runs that belong to none of the tables."""
     found: Dict[str, List[Run]] = {name: [] for name in TABLES}
+    others: List[Run] = []
     for run in runs:
         table = find_table_of(run.options)
-        if table is None:
-            experiment = describe_experiment(run.options, data=True)
-            raise UserError(
-                f"{run.path}: belongs to none of the paper's tables, as a run of task {experiment}; "
-                "skiprnn-plot tradeoff RUN... prints and draws any runs (and --table sets them beside a table)"
-            )
-        found[table.name].append(run)
-    return [(TABLES[name], table_runs) for name, table_runs in found.items()]
+        (others if table is None else found[table.name]).append(run)
+    return [(TABLES[name], table_runs) for name, table_runs in found.items()], others
 
 
 def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:

@@ -1,6 +1,6 @@
 """Groups runs for figures: those that repeat each other, and those of a model under several lambdas or update rules."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Dict, List, Mapping, Sequence
 
 from .run import Run
@@ -8,6 +8,7 @@ from .tables import plain
 
 # Runs that differ only in these options repeat each other
 REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir")
+EVALUATED = ("eval_bleu", "eval_tokenized", "eval_wer")  # and in options that begin so, which add metrics
 # Runs that differ only in these options too are of one model: with another update rule, or with more or fewer updates
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
@@ -24,7 +25,8 @@ def group_series(runs: Sequence[Run]):
         swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
         options = {**_defaults(run.options), **run.options}  # older versions' runs lack newer options
         # As text, as a checkpoint has other types of list than a log
-        model = tuple((name, plain(options[name])) for name in sorted({*options} - {*REPEATED, *swept}))
+        names = sorted({*options} - {*REPEATED, *swept})
+        model = tuple((name, plain(options[name])) for name in names if not name.startswith(EVALUATED))
         models.setdefault(model, run.options)
         points = grouped.setdefault((model, _rule(run.options)), {})
         points.setdefault(_swept_value(run.options), []).append(run)
@@ -72,10 +74,26 @@ def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
     }
 
 
+def count_every_step(run: Run) -> Run:
+    """The run with an ``update_fraction`` of 1 if its model updates at every step, as fairseq's own models do, and none
+    was logged."""
+    if "update_fraction" in run.metrics or not _updates_every_step(run.options):
+        return run
+    return replace(run, metrics={**run.metrics, "update_fraction": 1.0})
+
+
+def _updates_every_step(options: Mapping[str, Any]) -> bool:
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    model = ARCH_MODEL_REGISTRY.get(options["arch"])
+    return options.get("update_rule") == "full" or model is not None and model.__module__.startswith("fairseq.")
+
+
 def _rule(options: Mapping[str, Any]) -> str:
     if options.get("target_fraction") is not None:
         return "target"
-    return options.get("update_rule", "learned")  # a user's own model has no such option
+    # A user's own model has no update rule; fairseq's models and criterions have no lambda either
+    return options.get("update_rule", "learned" if "cost_per_sample" in options else "full")
 
 
 def _swept_value(options: Mapping[str, Any]) -> float:

@@ -7,11 +7,11 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from ..arguments import UserError
 from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of
 from .run import SPEED, Run
-from .series import group_series, label_point
+from .series import count_every_step, group_series, label_point
 from .tables import Table
 
 # The first of these that all runs have is drawn
-METRICS = ("mse", "accuracy", "mAP")
+METRICS = ("mse", "bleu", "wer", "accuracy", "mAP", "ppl")
 LOGARITHMIC = ("mse", "loss", "task_loss")
 UPDATES = ("update_fraction", "updates")
 
@@ -67,6 +67,7 @@ class Tradeoff(NamedTuple):
 
 def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     """The trade-off that runs of one experiment show; ``metric`` None means the task's own metric."""
+    runs = [count_every_step(run) for run in runs]
     options, experiment = runs[0].options, find_experiment(runs)
     table = find_table_of(options)
     columns = table.columns if table else ()
@@ -116,7 +117,8 @@ def _check_metric(runs: Sequence[Run], name: str) -> None:
     wanted = "above 0" if name in LOGARITHMIC else "that is finite"
     for run in runs:
         if name not in run.metrics:
-            raise UserError(f"{run.path}: has no metric {name!r}; these runs have: {list_metrics(runs)}")
+            note = ", which a checkpoint gives, evaluated again" if name in UPDATES else ""
+            raise UserError(f"{run.path}: has no metric {name!r}{note}; these runs have: {list_metrics(runs)}")
         value = run.metrics[name]
         if not math.isfinite(value) or (name in LOGARITHMIC and value <= 0):
             raise UserError(f"{run.path}: expected a number {wanted} for {name}, got {value}")

@@ -60,12 +60,12 @@ def test_mean_and_range_of_seeds(plot, log, tmp_path):
     assert lines == {"Skip GRU, λ=1e-5": [(100, 0.75), (200, 0.5)], "Skip GRU, λ=1e-4": [(100, 0.25)]}
     assert {tuple(corner) for corner in shade} >= {(100, 0.5), (100, 1), (200, 0.25), (200, 0.75)}
     assert rows == [
-        ["model", "updates", "accuracy", "runs"],
+        ["model", "training updates", "accuracy", "runs"],
         ["---"] * 4,
         ["Skip GRU, λ=1e-5", "200", "0.5", "2"],
         ["Skip GRU, λ=1e-4", "100", "0.25", "1"],
     ]
-    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("updates", "accuracy", "linear")
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("training updates", "accuracy", "linear")
     assert axes.get_title(loc="left") == "adding, split valid; mean and range of 1 or 2 runs"
     (legend,) = axes.figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(lines)

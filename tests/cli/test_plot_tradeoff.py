@@ -100,7 +100,7 @@ def test_a_sweep_and_its_baselines(plot, log, tmp_path):
     assert len(colors) == 1 and len(markers) == 3  # one model, three rules
     assert imread(tmp_path / "tradeoff.png").shape[:2] == (500, 900)
     assert rows == [
-        ["model", "update_fraction", "mse", "runs"],
+        ["model", "samples used", "mse", "runs"],
         ["---"] * 4,
         ["Skip GRU, λ=0", "0.85 ± 0.071", "0.002 ± 0.0014", "2"],
         ["Skip GRU, λ=1e-4", "0.5", "0.01", "1"],

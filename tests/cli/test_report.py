@@ -66,8 +66,8 @@ def test_spread_over_seeds(prints, tiny):
 
     markdown = prints(main, *(r.save_dir for r in runs))
     head, ((label, *paper, solved, updates, flops, mse, count),) = cells(markdown)
-    assert head[:4] == ["model", "solved (paper)", "updates (paper)", "FLOPs (paper)"]
-    assert head[4:] == ["solved", "updates", "FLOPs", "MSE", "runs"]
+    assert head[:4] == ["model", "solved (paper)", "samples used (paper)", "FLOPs (paper)"]
+    assert head[4:] == ["solved", "samples used", "FLOPs", "MSE", "runs"]
     assert (label, *paper) == ("Skip GRU, lambda=1e-5", "Yes", "50.7% ± 2.6%", "9.40e5")
     fractions = 100 * np.array([r.logged["update_fraction"] for r in runs])
     assert updates == f"{fractions.mean():.1f}% ± {fractions.std(ddof=1):.1f}%"

@@ -101,13 +101,6 @@ def test_a_run_counts_once(fails, tiny):
     assert f"{tiny['seed1'].checkpoint}: given twice" in fails(main, tiny["seed1"].save_dir, tiny["seed1"].checkpoint)
 
 
-def test_a_task_without_a_table(fails, tiny, tmp_path):
-    log = with_log(tmp_path, tiny["seed1"].log.read_text().replace("'_name': 'adding'", "'_name': 'mine'"))
-    for runs in ([log], [tiny["seed1"].log, log]):
-        message = fails(main, *runs)
-        assert f"{log}: belongs to none of the paper's tables, as a run of task mine; skiprnn-plot tradeoff" in message
-
-
 def test_what_a_run_was_trained_on_is_not_held_out(fails, tiny, tmp_path):
     state = torch.load(tiny["seed1"].checkpoint, weights_only=False)
     state["cfg"]["dataset"]["train_subset"] = "valid"

@@ -3,7 +3,7 @@
 import argparse
 from typing import Optional, Sequence
 
-from ..command import run_command
+from ..command import add_version, run_command
 from . import classes, curves, frames, samples, skips, tradeoff
 
 PROGRAM = "skiprnn-plot"
@@ -21,6 +21,7 @@ FIGURES = {
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Draw figures of trained models.")
+    add_version(parser)
     subparsers = parser.add_subparsers(dest="figure", metavar="FIGURE", required=True)
     for name, module in FIGURES.items():
         module.add_arguments(subparsers.add_parser(name, help=module.HELP, description=module.HELP.capitalize() + "."))

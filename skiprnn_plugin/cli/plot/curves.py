@@ -14,6 +14,7 @@ from .figures import COLORS, TITLES, add_legend, add_output_argument, check_outp
 HELP = "draw a metric of runs over training, from their logs"
 
 OVER = {"updates": "num_updates", "epochs": "epoch"}
+HEADINGS = {"updates": "training updates", "epochs": "epochs"}
 LINES = {"learned": "-", "target": "-.", "random": ":", "full": "--"}  # by update rule
 MARKERS = ("", "o", "s", "^")  # lines of the same colour differ in these, a few along the line
 FEW = 3  # a line through this many validations or fewer is hard to see
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> str:
     lines = [
         [curve.label, str(int(curve.x[-1])), f"{curve.y[:, -1].mean():.4g}", str(len(curve.y))] for curve in curves
     ]
-    return as_table(["model", args.over, metric, "runs"], lines)
+    return as_table(["model", HEADINGS[args.over], metric, "runs"], lines)
 
 
 def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
@@ -58,7 +59,7 @@ def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
     axes = figure.subplots()
     for index, curve in enumerate(curves):
         _draw_curve(axes, index, curve)
-    axes.set_xlabel(over)
+    axes.set_xlabel(HEADINGS[over])
     axes.set_ylabel(TITLES.get(metric, metric))
     counts = sorted({len(curve.y) for curve in curves})
     runs = "" if counts == [1] else f"; mean and range of {' or '.join(map(str, counts))} runs"

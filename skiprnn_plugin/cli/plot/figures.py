@@ -22,6 +22,9 @@ TITLES = {
     "update_fraction": "samples used (updates / steps)",
     "updates": "samples used (updates per sequence)",
     "mse": "mean squared error",
+    "bleu": "BLEU",
+    "wer": "word error rate",
+    "ppl": "perplexity",
 }
 
 
@@ -87,7 +90,8 @@ def save(figure, path: Path) -> None:
 
 
 def replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` make a temporary file, and then rename it to ``path``. Raises UserError if it can't be written."""
+    """Let ``write`` make a temporary file, rename it to ``path``, and say so on standard error. Raises UserError if it
+    can't be written."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         write(part)
@@ -97,3 +101,4 @@ def replace(path: Path, write: Callable[[Path], None]) -> None:
     finally:
         if part.exists():
             part.unlink()
+    print(f"wrote {path}", file=sys.stderr)

@@ -64,7 +64,8 @@ def as_markdown(tradeoff: Tradeoff) -> str:
         for point in series.points:
             label = ", ".join(filter(None, (series.label, point.label)))
             lines.append([label, _show(point.x), _show(point.y), str(len(point.x))])
-    return as_table(["model", tradeoff.updates, tradeoff.metric, "runs"], lines)
+    used = "samples used" if tradeoff.updates == "update_fraction" else "samples used per sequence"
+    return as_table(["model", used, tradeoff.metric, "runs"], lines)
 
 
 def _show(values: List[float]) -> str:

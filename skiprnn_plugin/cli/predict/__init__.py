@@ -9,7 +9,7 @@ from typing import Optional, Sequence, TextIO
 from ...arguments import UserError
 from ...reading import show_progress
 from ...runs.checkpoint import load_hub
-from ..command import run_command
+from ..command import add_version, run_command
 from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
 
 PROGRAM = "skiprnn-predict"
@@ -36,6 +36,7 @@ a task of your own reads them.
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
+    add_version(parser)
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument("inputs", metavar="INPUT", nargs="*", help=INPUT_HELP)
     parser.add_argument("--text", action="append", default=[], help="a text to predict; may be given several times")

@@ -3,7 +3,7 @@
 import argparse
 from typing import Optional, Sequence
 
-from ..command import run_command
+from ..command import add_version, run_command
 from . import features, imdb, video
 
 PROGRAM = "skiprnn-prepare"
@@ -14,6 +14,7 @@ DATA_SETS = {"features": features, "imdb": imdb, "video": video}
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="Make a data set ready for fairseq.")
+    add_version(parser)
     subparsers = parser.add_subparsers(dest="data_set", metavar="DATA_SET", required=True)
     for name, module in DATA_SETS.items():
         description = module.HELP[0].upper() + module.HELP[1:] + "."

@@ -12,7 +12,7 @@ class Column:
     """A number that a table reports.
 
     Attributes:
-        title: heading; also the key of the paper's value in ``Row.paper``, where the paper has one.
+        title: the paper's heading; also the key of its value in ``Row.paper``, where the paper has one.
         metric: the logged metric behind it.
         style: how it is printed: a key of ``skiprnn_plugin.cli.report.STYLES``, or a format specification of Python.
         spread: the logged metric that follows the ±; None for the deviation over runs.
@@ -22,6 +22,11 @@ class Column:
     metric: str
     style: str
     spread: Optional[str] = None
+
+    @property
+    def heading(self) -> str:
+        """What a report calls the column. "Updates" alone could also be training updates."""
+        return "samples used" if self.title == "updates" else self.title
 
 
 @dataclass(frozen=True)
