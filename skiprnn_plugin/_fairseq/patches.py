@@ -34,7 +34,8 @@ def apply() -> None:
     copy_checkpoints_atomically()
     clip_large_gradients()
     copy_tasks()
-    check_engines_of_models()
+    check_models()
+    count_ctc_lengths()
     when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
 
 
@@ -246,8 +247,9 @@ def copy_tasks() -> None:
     replace(StatefulContainer, "__getattr__", wrap)
 
 
-def check_engines_of_models() -> None:
-    """Refuse a model that its engine can't train when the model is built, whatever the task.
+def check_models() -> None:
+    """Refuse a model that can't be trained when the model is built, whatever the task: one with an engine that can't
+    train it, or one that says so in ``check_before_training``.
 
     Without this workaround training fails in the first batch. A trained model is not refused, as such an engine may
     run it. Needed until fairseq asks a model whether it can be trained.
@@ -258,6 +260,8 @@ def check_engines_of_models() -> None:
         def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
             model = build_model(self, cfg, from_checkpoint)
             if not from_checkpoint:
+                if hasattr(model, "check_before_training"):
+                    model.check_before_training()
                 with as_option_errors({"engine"}):
                     for module in model.modules():
                         if hasattr(module, "check_engine"):
@@ -267,6 +271,33 @@ def check_engines_of_models() -> None:
         return build_and_check
 
     replace(FairseqTask, "build_model", wrap)
+
+
+def count_ctc_lengths() -> None:
+    """Let criterion ``ctc`` count the tokens and steps that it compares, not those that a sample says it has.
+
+    The criterion leaves ends of sentences out of the targets, but the task ``speech_to_text`` counts them in
+    ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
+    ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
+    fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
+    the criterion takes the number from the ``padding_mask`` that the model returns. Needed until the criterion counts
+    both itself.
+    """
+    from fairseq.criterions.ctc import CtcCriterion
+
+    def wrap(forward):
+        def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
+            sample = {name: value for name, value in sample.items() if name != "target_lengths"}
+            if getattr(model, "predicts_padding_mask", False):
+                net_input = dict(sample["net_input"])
+                steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)
+                net_input["padding_mask"] = steps >= net_input.pop("src_lengths").unsqueeze(1)
+                sample["net_input"] = net_input
+            return forward(self, model, sample, reduce, **kwargs)
+
+        return forward_with_counted_lengths
+
+    replace(CtcCriterion, "forward", wrap)
 
 
 def fix_trainer() -> None:

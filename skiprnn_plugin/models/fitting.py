@@ -2,7 +2,9 @@
 
 import argparse
 import sys
+from typing import Optional, Tuple
 
+from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.speech_to_text import SpeechToTextTask
@@ -16,6 +18,17 @@ PURPOSES = {
     "_s2t": "reads the features of speech and writes words, as in the task speech_to_text",
     "_ctc": "reads the features of speech, as in the task speech_to_text, for the criterion ctc",
 }
+
+
+def find_dictionaries(task) -> Tuple[Optional[Dictionary], Optional[Dictionary]]:
+    """The dictionaries of a task's source and target, each None if it has none."""
+    found = []
+    for name in ("source_dictionary", "target_dictionary"):
+        try:
+            found.append(getattr(task, name, None))
+        except NotImplementedError:
+            found.append(None)
+    return found[0], found[1]
 
 
 def explain_misfit(name: str, ending: str, task: type) -> ValueError:

@@ -20,7 +20,7 @@ from .encoder import (
     load_embedding,
     sum_numbers,
 )
-from .fitting import explain_misfit, refuse_misfit
+from .fitting import explain_misfit, find_dictionaries, refuse_misfit
 from .recurrence import name_architecture, register_architectures
 
 
@@ -113,11 +113,8 @@ class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
         Raises:
             ValueError: an option with a wrong value, or options that exclude each other; the message names them.
         """
-        try:
-            source, target = task.source_dictionary, task.target_dictionary
-        except (AttributeError, NotImplementedError):
-            source = None
-        if source is None:
+        source, target = find_dictionaries(task)
+        if source is None or target is None:
             raise explain_misfit(name_architecture(cfg), "_seq2seq", type(task))
         _check(cfg, source, target)
         embed_source = load_embedding(source, cfg.encoder_embed_dim, cfg.encoder_embed_path)
