@@ -7,6 +7,7 @@ says so.
 import argparse
 import collections
 import contextlib
+import importlib.util
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ import typing
 import numpy as np
 import omegaconf
 import torch
+import yaml
 
 from ..arguments import as_option_errors
 from . import processes
@@ -36,6 +38,8 @@ def apply() -> None:
     copy_tasks()
     check_models()
     count_ctc_lengths()
+    ignore_language_tags()
+    generate_as_the_model()
     when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
 
 
@@ -280,8 +284,8 @@ def count_ctc_lengths() -> None:
     ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
     ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
     fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
-    the criterion takes the number from the ``padding_mask`` that the model returns. Needed until the criterion counts
-    both itself.
+    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a package that is only needed
+    in validation, but missing, is said before the first epoch is trained. Needed until the criterion does so itself.
     """
     from fairseq.criterions.ctc import CtcCriterion
 
@@ -289,6 +293,10 @@ def count_ctc_lengths() -> None:
         def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
             sample = {name: value for name, value in sample.items() if name != "target_lengths"}
             if getattr(model, "predicts_padding_mask", False):
+                if importlib.util.find_spec("editdistance") is None:
+                    raise ImportError(
+                        "--criterion ctc: fairseq needs editdistance in validation: pip install editdistance"
+                    )
                 net_input = dict(sample["net_input"])
                 steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)
                 net_input["padding_mask"] = steps >= net_input.pop("src_lengths").unsqueeze(1)
@@ -298,6 +306,53 @@ def count_ctc_lengths() -> None:
         return forward_with_counted_lengths
 
     replace(CtcCriterion, "forward", wrap)
+
+
+def ignore_language_tags() -> None:
+    """Let the task ``speech_to_text`` find ``--ignore-prefix-size`` among the options of a criterion's base criterion.
+
+    With language tags at the beginning of the targets, the task asks any criterion for this option. Without this
+    workaround a criterion that does not have it itself, such as ``with_budget``, fails. Needed until criterions say
+    whether they ignore a prefix.
+    """
+    from fairseq.tasks import FairseqTask
+    from fairseq.tasks.speech_to_text import SpeechToTextTask
+
+    def wrap(build_criterion):
+        def build_with_base_options(self, args):
+            if not self.data_cfg.prepend_tgt_lang_tag or "base_options" not in args:
+                return build_criterion(self, args)
+            options = args.base_options
+            options = yaml.safe_load(options) if isinstance(options, str) else options
+            if not isinstance(options, typing.Mapping) or options.get("ignore_prefix_size") != 1:
+                raise ValueError(
+                    "--ignore-prefix-size: expected 1, as the targets begin with a language tag, with a "
+                    "--base-criterion that has this option"
+                )
+            return FairseqTask.build_criterion(self, args)
+
+        return build_with_base_options
+
+    replace(SpeechToTextTask, "build_criterion", wrap)
+
+
+def generate_as_the_model() -> None:
+    """Let a model say how its targets are generated, by a method ``build_generator``.
+
+    Without this workaround ``fairseq-generate`` fails with a model without a decoder, as one for the criterion ``ctc``.
+    Needed until fairseq's tasks generate the targets of such models.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(build_generator):
+        def build_generator_of_model(self, models, args, *rest, **options):
+            if hasattr(models[0], "build_generator"):
+                return models[0].build_generator(self)
+            return build_generator(self, models, args, *rest, **options)
+
+        return build_generator_of_model
+
+    replace(FairseqTask, "build_generator", wrap)
 
 
 def fix_trainer() -> None:

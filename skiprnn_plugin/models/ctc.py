@@ -2,8 +2,10 @@
 predicts a token, or none, at each step."""
 
 from dataclasses import dataclass
-from typing import Dict, Optional
+from typing import Dict, List, Optional
 
+import torch
+from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
@@ -17,19 +19,60 @@ class SkipRNNCTCConfig(SpeechConfig):
     """Options of a speech encoder."""
 
 
+class GreedyGenerator:
+    """What ``fairseq-generate`` writes for CTC models: the most probable token of each step, where equal neighbours are
+    one token and blanks none. Of several models the probabilities are averaged.
+
+    Args:
+        dictionary: the target's.
+        blank: the token that criterion ``ctc`` takes as the blank.
+    """
+
+    def __init__(self, dictionary: Dictionary, blank: int):
+        self.eos = dictionary.eos()  # fairseq-generate leaves it out of what it prints
+        self.blank = blank
+
+    @torch.no_grad()
+    def generate(self, models, sample, prefix_tokens=None, constraints=None) -> List[List[Dict[str, Tensor]]]:
+        """One hypothesis for each source, as fairseq's ``SequenceGenerator`` returns it. The score is the mean over
+        steps of the most probable token's log-probability."""
+        inputs = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
+        outputs = [model(**inputs) for model in models]
+        probabilities = sum(model.get_normalized_probs(output, False) for model, output in zip(models, outputs))
+        scores, tokens = (probabilities / len(models)).max(-1)
+        steps = (~outputs[0]["padding_mask"]).sum(1).tolist()
+        rows = zip(tokens.unbind(1), scores.log().unbind(1), steps)
+        return [[self._write(row[:length], log_probs[:length])] for row, log_probs, length in rows]
+
+    def _write(self, tokens: Tensor, log_probs: Tensor) -> Dict[str, Tensor]:
+        begins = torch.ones_like(tokens, dtype=torch.bool)
+        begins[1:] = tokens[1:] != tokens[:-1]
+        kept = begins & (tokens != self.blank)
+        end = tokens.new_tensor([self.eos])
+        return {
+            "tokens": torch.cat([tokens[kept], end]),
+            "score": log_probs.mean(),
+            "positional_scores": torch.cat([log_probs[kept], log_probs.new_zeros(1)]),
+            "attention": None,
+            "alignment": torch.empty(0),
+        }
+
+
 @register_model("skip_rnn_ctc", dataclass=SkipRNNCTCConfig)
 class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
     """A :class:`SkipRNNSpeechEncoder` and a linear layer.
 
     Args:
         encoder: the encoder.
-        tokens: the number of tokens, of which the criterion takes 0, the beginning of a sentence, as the blank.
+        tokens: the number of tokens.
+        blank: the one that criterion ``ctc`` takes as the blank.
     """
 
     predicts_padding_mask = True  # so criterion ctc takes the number of steps from the model's output
 
-    def __init__(self, encoder: SkipRNNSpeechEncoder, tokens: int):
+    def __init__(self, encoder: SkipRNNSpeechEncoder, tokens: int, blank: int):
         super().__init__(encoder)
+        self.blank = blank
         self.projection = nn.Linear(encoder.output_units, tokens)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)
@@ -50,7 +93,9 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         source, target = find_dictionaries(task)
         if source is not None or target is None:
             raise explain_misfit(name_architecture(cfg), "_ctc", type(task))
-        model = cls(SkipRNNSpeechEncoder(cfg), len(target))
+        # as the criterion does: 0 is the beginning of a sentence
+        blank = target.index(task.blank_symbol) if hasattr(task, "blank_symbol") else 0
+        model = cls(SkipRNNSpeechEncoder(cfg), len(target), blank)
         model.load_encoder(cfg)
         return model
 
@@ -76,6 +121,10 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         output, _, _, padding = self.encoder.read(src_tokens, src_lengths)
         logits = self.projection(self.encoder.dropout_out(output))
         return {"encoder_out": logits.transpose(0, 1), "padding_mask": padding}
+
+    def build_generator(self, task) -> GreedyGenerator:
+        """What ``fairseq-generate`` uses in place of a beam search."""
+        return GreedyGenerator(task.target_dictionary, self.blank)
 
 
 register_architectures("skip_rnn_ctc", SkipRNNCTCConfig, "_ctc")

@@ -1,7 +1,7 @@
 """Makes a corpus of spoken digits for fairseq's task speech_to_text: python make_digits.py FOLDER [UTTERANCES].
 
 The speech is made up: 100 frames a second of 80 log-energies. Vowels are three formants, which differ from speaker to
-speaker, other sounds are noise in a band, and sounds and pauses last for random times. An utterance is 2 to 6 digits.
+speaker, other sounds are noise in a band, and sounds and pauses last for random times. An utterance is 2 to 5 digits.
 """
 
 import csv
@@ -36,11 +36,11 @@ def make_sound(sound, speaker):
 def make_utterance(words, rng):
     """The frames of an utterance, float16 [frames, 80]."""
     speaker, pause = rng.uniform(0.92, 1.08), np.zeros(80)
-    frames = [pause] * rng.integers(10, 40)
+    frames = [pause] * rng.integers(5, 30)
     for word in words:
         for sound in DIGITS[word].split():
-            frames += [make_sound(sound, speaker)] * rng.integers(4, 13)
-        frames += [pause] * rng.integers(5, 40)
+            frames += [make_sound(sound, speaker)] * rng.integers(3, 10)
+        frames += [pause] * rng.integers(5, 30)
     # Sounds go over into one another
     frames = np.stack([np.convolve(band, [0.25, 0.5, 0.25], "same") for band in np.transpose(frames)], axis=1)
     return (rng.uniform(0.8, 1.2) * frames + rng.normal(0, 0.5, frames.shape)).astype(np.float16)
@@ -55,7 +55,7 @@ for split, count in (("train", size), ("valid", size // 10), ("test", size // 10
         manifest = csv.writer(file, delimiter="\t", lineterminator="\n")
         manifest.writerow(["id", "audio", "n_frames", "tgt_text", "speaker"])
         for index in range(count):
-            words = rng.choice(list(DIGITS), rng.integers(2, 7))
+            words = rng.choice(list(DIGITS), rng.integers(2, 6))
             frames = make_utterance(words, rng)
             np.save(folder / split / f"{index}.npy", frames)
             manifest.writerow([f"{split}-{index}", f"{split}/{index}.npy", len(frames), " ".join(words), "made-up"])
