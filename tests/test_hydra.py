@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import yaml
@@ -49,6 +50,7 @@ MODELS = {
 }
 DATACLASSES = {"task": TASKS, "model": MODELS, "criterion": CRITERIONS}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
+FILES.remove(Path("task/speech_to_text.yaml"))  # of a task of fairseq's, which tests/test_speech.py runs
 PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
 

@@ -1,10 +1,11 @@
 """Makes a corpus of spoken digits for fairseq's task speech_to_text: python make_digits.py FOLDER [UTTERANCES].
 
 The speech is made up: 100 frames a second of 80 log-energies. Vowels are three formants, which differ from speaker to
-speaker, other sounds are noise in a band, and sounds and pauses last for random times. An utterance is 2 to 5 digits.
+speaker, other sounds are noise in a band, and sounds and pauses last for random times. An utterance is 1 to 4 digits.
 """
 
 import csv
+import shutil
 import sys
 from pathlib import Path
 
@@ -36,31 +37,34 @@ def make_sound(sound, speaker):
 def make_utterance(words, rng):
     """The frames of an utterance, float16 [frames, 80]."""
     speaker, pause = rng.uniform(0.92, 1.08), np.zeros(80)
-    frames = [pause] * rng.integers(5, 30)
+    frames = [pause] * rng.integers(5, 25)
     for word in words:
         for sound in DIGITS[word].split():
-            frames += [make_sound(sound, speaker)] * rng.integers(3, 10)
-        frames += [pause] * rng.integers(5, 30)
+            frames += [make_sound(sound, speaker)] * rng.integers(3, 9)
+        frames += [pause] * rng.integers(5, 25)
     # Sounds go over into one another
     frames = np.stack([np.convolve(band, [0.25, 0.5, 0.25], "same") for band in np.transpose(frames)], axis=1)
-    return (rng.uniform(0.8, 1.2) * frames + rng.normal(0, 0.5, frames.shape)).astype(np.float16)
+    return (rng.uniform(0.8, 1.2) * frames + rng.normal(0, 0.4, frames.shape)).astype(np.float16)
 
 
 folder = Path(sys.argv[1]).resolve()
-size = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+size = int(sys.argv[2]) if len(sys.argv) > 2 else 6000
+partial = folder.with_name(folder.name + ".partial")  # renamed when everything is written
+shutil.rmtree(partial, ignore_errors=True)
 rng = np.random.default_rng(1)
-for split, count in (("train", size), ("valid", size // 10), ("test", size // 10)):
-    (folder / split).mkdir(parents=True)
-    with open(folder / f"{split}.tsv", "w", newline="") as file:
+for split, count in (("train", size), ("valid", size // 20), ("test", size // 20)):
+    (partial / split).mkdir(parents=True)
+    with open(partial / f"{split}.tsv", "w", newline="") as file:
         manifest = csv.writer(file, delimiter="\t", lineterminator="\n")
         manifest.writerow(["id", "audio", "n_frames", "tgt_text", "speaker"])
         for index in range(count):
-            words = rng.choice(list(DIGITS), rng.integers(2, 6))
+            words = rng.choice(list(DIGITS), rng.integers(1, 5))
             frames = make_utterance(words, rng)
-            np.save(folder / split / f"{index}.npy", frames)
+            np.save(partial / split / f"{index}.npy", frames)
             manifest.writerow([f"{split}-{index}", f"{split}/{index}.npy", len(frames), " ".join(words), "made-up"])
-(folder / "dict.txt").write_text("".join(f"{word} 1\n" for word in DIGITS))
-(folder / "config.yaml").write_text(
+(partial / "dict.txt").write_text("".join(f"{word} 1\n" for word in DIGITS))
+(partial / "config.yaml").write_text(
     f"audio_root: {folder}\nvocab_filename: dict.txt\ninput_feat_per_channel: 80\n"
     "bpe_tokenizer: {bpe: null}\ntransforms: {'*': [utterance_cmvn]}\n"
 )
+partial.rename(folder)
