@@ -122,6 +122,14 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         logits = self.projection(self.encoder.dropout_out(output))
         return {"encoder_out": logits.transpose(0, 1), "padding_mask": padding}
 
+    def get_targets(self, sample, net_output):
+        """What criterions ask for that compare each prediction with a target; ``ctc`` does not.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("--criterion: expected ctc for an architecture that ends in _ctc, got another one")
+
     def build_generator(self, task) -> GreedyGenerator:
         """What ``fairseq-generate`` uses in place of a beam search."""
         return GreedyGenerator(task.target_dictionary, self.blank)

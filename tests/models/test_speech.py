@@ -18,6 +18,7 @@ from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig, SkipRNNSeq2SeqMo
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
 
 from fairseq.criterions.ctc import CtcCriterion, CtcCriterionConfig  # isort: skip
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion  # isort: skip
 from fairseq.data import Dictionary  # isort: skip
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # isort: skip
 from fairseq.models.speech_to_text.s2t_transformer import Conv1dSubsampler  # isort: skip
@@ -330,8 +331,9 @@ def count_probability(probabilities, labels):
 
 
 @pytest.mark.parametrize("options", [{}, {"stack_frames": 2}, {"conv_kernel_sizes": "3"}], ids=str)
-def test_ctc_loss(options):
+def test_ctc_loss(options, monkeypatch):
     """That of a count by hand, over the model's steps and the words without the end of sentence."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # as if editdistance were installed
     task, sample = make_task(), make_sample()
     model = build("skip_lstm_ctc", task, dropout=0.0, **options)
     loss, sample_size, logged = CtcCriterion(CtcCriterionConfig(sentence_avg=True), task)(model, sample)
@@ -346,3 +348,44 @@ def test_ctc_loss(options):
     assert loss.item() == pytest.approx(expected, rel=1e-4)
     loss.backward()
     assert model.projection.weight.grad.isfinite().all()
+
+
+def test_ctc_asks_for_its_criterion():
+    criterion = LabelSmoothedCrossEntropyCriterion(make_task(), False, 0.1)
+    with pytest.raises(ValueError, match="^--criterion: expected ctc for an architecture that ends in _ctc, got .*$"):
+        criterion(build("skip_lstm_ctc"), make_sample())
+
+
+def test_ctc_says_what_it_needs(monkeypatch):
+    """Before the first epoch is trained, not when it is validated."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="^--criterion ctc: .*pip install editdistance$"):
+        CtcCriterion(CtcCriterionConfig(sentence_avg=True), make_task())(build("skip_lstm_ctc"), make_sample())
+
+
+def test_greedy_transcripts():
+    """Equal neighbours are one token, blanks none; padding is not read; two models have the mean of their
+    probabilities."""
+    task, steps = make_task(), ["aa-ab--", "-bb-b", "-"]
+    index = {"-": 0, **{word: task.target_dictionary.index(word) for word in "abcdef"}}
+    frames, lengths = torch.zeros(3, 7, 3), torch.tensor([7, 5, 1])
+    logits = torch.zeros(7, 3, 10)
+    for row, text in enumerate(steps):
+        for step in range(7):
+            logits[step, row, index[text[step] if step < len(text) else "c"]] = 2.0
+    padding = torch.arange(7) >= lengths.unsqueeze(1)
+
+    def answer(model, logits):
+        model.forward = lambda **inputs: {"encoder_out": logits, "padding_mask": padding}
+        return model.eval()
+
+    model, doubter = answer(build("full_gru_ctc"), logits), answer(build("full_gru_ctc"), logits.flip(0) * 0.1)
+    generator = model.build_generator(task)
+    sample = {"net_input": {"src_tokens": frames, "src_lengths": lengths, "prev_output_tokens": None}}
+    for models in ([model], [model, doubter]):
+        hypotheses = [hypothesis for (hypothesis,) in generator.generate(models, sample)]
+        found = [task.target_dictionary.string(hypothesis["tokens"]) for hypothesis in hypotheses]
+        assert found == ["a a b", "b b", ""]
+        assert all(len(found["positional_scores"]) == len(found["tokens"]) for found in hypotheses)
+    expected = (torch.softmax(logits, -1) + torch.softmax(logits.flip(0) * 0.1, -1))[0, 2, 0].div(2).log()
+    torch.testing.assert_close(hypotheses[2]["score"], expected)
