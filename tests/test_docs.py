@@ -30,19 +30,23 @@ TESTS = {
     "bash recipes/smartwatch.sh": ("recipes/test_smartwatch.py", "test_smartwatch"),
     "bash recipes/sweep.sh": ("recipes/test_sweep.py", "test_sweep_quick"),
     "bash recipes/ucf101.sh": ("recipes/test_videos.py", "test_ucf101"),
+    "bash user_dir_examples/speech/run.sh": ("test_speech.py", "test_example"),
     "bash tests/run.sh": ("recipes/test_set_up.py", "test_another_python_is_told"),  # it would run these tests
     "bash user_dir_examples/translation/run.sh": ("test_example_translation.py", "test_script"),
+    "fairseq-generate digits": ("test_speech.py", "test_commands"),
     "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
     "fairseq-hydra-train --multirun": ("test_nodes.py", "test_submitit"),
     "fairseq-hydra-train --config-dir skiprnn_plugin/config": ("test_translation.py", "test_hydra"),
     "fairseq-interactive noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-preprocess --source-lang source": ("test_translation.py", "corpus"),
+    "fairseq-train digits": ("test_speech.py", "test_commands"),
     "fairseq-train noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-train --user-dir skiprnn_plugin --task adding": ("test_docs.py", "test_readme"),
     "fairseq-train --user-dir skiprnn_plugin --task feature_classification": ("test_docs.py", "test_getting_started"),
     "fairseq-train --user-dir user_dir_examples/own_dataset": ("test_examples.py", "test_own_dataset_with_a_criterion"),
     "fairseq-validate": ("test_docs.py", "test_readme"),
+    "fairseq-validate digits": ("test_speech.py", "test_commands"),
     "fairseq-validate noisy/data": ("test_translation.py", "test_commands"),
     "mkdocs build": ("test_docs.py", "test_site"),
     "pip install": ("test_package.py", "installed"),
@@ -58,6 +62,7 @@ TESTS = {
     "python docs/draw_gate.py": ("test_docs.py", "test_picture"),
     "python user_dir_examples/own_dataset/make_sample_data.py": ("test_examples.py", "rotations"),
     "python user_dir_examples/translation/make_data.py": ("test_translation.py", "corpus"),
+    "python user_dir_examples/speech/make_digits.py": ("test_speech.py", "corpus"),
     "skiprnn-plot curves": ("cli/test_plot_curves.py", "test_a_real_log"),
     "skiprnn-plot frames": ("cli/test_plot_frames.py", "test_shows_the_models_own_updates"),
     "skiprnn-plot samples": ("test_docs.py", "test_readme"),
@@ -128,7 +133,7 @@ def test_every_option_is_known():
     source = "\n".join(path.read_text() for path in files)
     others = {"--strict", "--no-deps"}  # of mkdocs and pip
     others |= {"--source-lang", "--target-lang", "--trainpref", "--validpref", "--testpref", "--destdir"}  # of fairseq
-    others |= {"--beam", "--finetune-from-model", "--input"}
+    others |= {"--beam", "--finetune-from-model", "--gen-subset", "--input", "--post-process", "--zero-infinity"}
     for page, command in COMMANDS:
         for option in re.findall(r"(?<=\s)--[a-z][\w-]*", command):
             name = option[2:].replace("-", "_")

@@ -7,6 +7,7 @@ says so.
 import argparse
 import collections
 import contextlib
+import importlib.util
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ import typing
 import numpy as np
 import omegaconf
 import torch
+import yaml
 
 from ..arguments import as_option_errors
 from . import processes
@@ -34,7 +36,10 @@ def apply() -> None:
     copy_checkpoints_atomically()
     clip_large_gradients()
     copy_tasks()
-    check_engines_of_models()
+    check_models()
+    count_ctc_lengths()
+    ignore_language_tags()
+    generate_as_the_model()
     when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
 
 
@@ -246,8 +251,9 @@ def copy_tasks() -> None:
     replace(StatefulContainer, "__getattr__", wrap)
 
 
-def check_engines_of_models() -> None:
-    """Refuse a model that its engine can't train when the model is built, whatever the task.
+def check_models() -> None:
+    """Refuse a model that can't be trained when the model is built, whatever the task: one with an engine that can't
+    train it, or one that says so in ``check_before_training``.
 
     Without this workaround training fails in the first batch. A trained model is not refused, as such an engine may
     run it. Needed until fairseq asks a model whether it can be trained.
@@ -258,6 +264,8 @@ def check_engines_of_models() -> None:
         def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
             model = build_model(self, cfg, from_checkpoint)
             if not from_checkpoint:
+                if hasattr(model, "check_before_training"):
+                    model.check_before_training()
                 with as_option_errors({"engine"}):
                     for module in model.modules():
                         if hasattr(module, "check_engine"):
@@ -267,6 +275,84 @@ def check_engines_of_models() -> None:
         return build_and_check
 
     replace(FairseqTask, "build_model", wrap)
+
+
+def count_ctc_lengths() -> None:
+    """Let criterion ``ctc`` count the tokens and steps that it compares, not those that a sample says it has.
+
+    The criterion leaves ends of sentences out of the targets, but the task ``speech_to_text`` counts them in
+    ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
+    ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
+    fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
+    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a package that is only needed
+    in validation, but missing, is said before the first epoch is trained. Needed until the criterion does so itself.
+    """
+    from fairseq.criterions.ctc import CtcCriterion
+
+    def wrap(forward):
+        def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
+            sample = {name: value for name, value in sample.items() if name != "target_lengths"}
+            if getattr(model, "predicts_padding_mask", False):
+                if importlib.util.find_spec("editdistance") is None:
+                    raise ImportError(
+                        "--criterion ctc: fairseq needs editdistance in validation: pip install editdistance"
+                    )
+                net_input = dict(sample["net_input"])
+                steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)
+                net_input["padding_mask"] = steps >= net_input.pop("src_lengths").unsqueeze(1)
+                sample["net_input"] = net_input
+            return forward(self, model, sample, reduce, **kwargs)
+
+        return forward_with_counted_lengths
+
+    replace(CtcCriterion, "forward", wrap)
+
+
+def ignore_language_tags() -> None:
+    """Let the task ``speech_to_text`` find ``--ignore-prefix-size`` among the options of a criterion's base criterion.
+
+    With language tags at the beginning of the targets, the task asks any criterion for this option. Without this
+    workaround a criterion that does not have it itself, such as ``with_budget``, fails. Needed until criterions say
+    whether they ignore a prefix.
+    """
+    from fairseq.tasks import FairseqTask
+    from fairseq.tasks.speech_to_text import SpeechToTextTask
+
+    def wrap(build_criterion):
+        def build_with_base_options(self, args):
+            if not self.data_cfg.prepend_tgt_lang_tag or "base_options" not in args:
+                return build_criterion(self, args)
+            options = args.base_options
+            options = yaml.safe_load(options) if isinstance(options, str) else options
+            if not isinstance(options, typing.Mapping) or options.get("ignore_prefix_size") != 1:
+                raise ValueError(
+                    "--ignore-prefix-size: expected 1, as the targets begin with a language tag, with a "
+                    "--base-criterion that has this option"
+                )
+            return FairseqTask.build_criterion(self, args)
+
+        return build_with_base_options
+
+    replace(SpeechToTextTask, "build_criterion", wrap)
+
+
+def generate_as_the_model() -> None:
+    """Let a model say how its targets are generated, by a method ``build_generator``.
+
+    Without this workaround ``fairseq-generate`` fails with a model without a decoder, as one for the criterion ``ctc``.
+    Needed until fairseq's tasks generate the targets of such models.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap(build_generator):
+        def build_generator_of_model(self, models, args, *rest, **options):
+            if hasattr(models[0], "build_generator"):
+                return models[0].build_generator(self)
+            return build_generator(self, models, args, *rest, **options)
+
+        return build_generator_of_model
+
+    replace(FairseqTask, "build_generator", wrap)
 
 
 def fix_trainer() -> None:

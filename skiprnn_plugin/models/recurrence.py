@@ -93,11 +93,15 @@ class RandomDecisions:
     Args:
         cfg: the options.
         bidirectional: whether the module that is to follow the decisions has two directions.
+
+    Attributes:
+        exist: whether the model makes any.
     """
 
     def __init__(self, cfg: RecurrenceConfig, bidirectional: bool):
         self.skip_prob = cfg.skip_prob if cfg.update_rule == "random" else None
         self.draws_updates = cfg.update_rule == "learned" and cfg.binarize == "bernoulli"
+        self.exist = self.skip_prob is not None or self.draws_updates
         self.directions = 2 if bidirectional else 1
 
     def draw(self, x: Tensor, seeds: Optional[Tensor] = None, positions: Optional[Tensor] = None) -> Dict[str, Tensor]:
@@ -111,7 +115,7 @@ class RandomDecisions:
             positions: the place of each step in its sequence, counted from 0, int64 [B, T], for sequences that do not
                 begin at step 0; any place at padding.
         """
-        if self.skip_prob is None and not self.draws_updates:
+        if not self.exist:
             return {}
         batch, steps = x.shape[:2]
         draws = self.directions * steps

@@ -1,0 +1,58 @@
+"""The fairseq model ``skip_rnn_s2t`` for speech: a Skip RNN reads frames, and fairseq's LSTM decoder with attention
+writes the text."""
+
+from dataclasses import dataclass
+
+from fairseq.models import FairseqEncoderDecoderModel, register_model
+
+from .encoder import (
+    EncoderDecoderConfig,
+    build_decoder,
+    check_shared_embedding,
+    check_sizes,
+    choose_memory,
+    load_embedding,
+)
+from .fitting import explain_misfit, find_dictionaries, refuse_misfit
+from .recurrence import name_architecture, register_architectures
+from .speech import LoadsEncoder, SkipRNNSpeechEncoder, SpeechConfig
+
+
+@dataclass
+class SkipRNNS2TConfig(SpeechConfig, EncoderDecoderConfig):
+    """Options of a speech encoder and of a decoder."""
+
+
+@register_model("skip_rnn_s2t", dataclass=SkipRNNS2TConfig)
+class SkipRNNS2TModel(LoadsEncoder, FairseqEncoderDecoderModel):
+    """A :class:`SkipRNNSpeechEncoder` and fairseq's ``LSTMDecoder``, as :class:`EntryDecoder`."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
+        super().add_args(parser)
+        refuse_misfit("_s2t")
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """fairseq's constructor, for a task with a dictionary of the target alone.
+
+        Raises:
+            ValueError: an option with a wrong value, or options that exclude each other; the message names them.
+        """
+        source, target = find_dictionaries(task)
+        if source is not None or target is None:
+            raise explain_misfit(name_architecture(cfg), "_s2t", type(task))
+        check_sizes(cfg)
+        if cfg.share_decoder_input_output_embed:
+            check_shared_embedding(cfg)
+        encoder = SkipRNNSpeechEncoder(cfg, **choose_memory(cfg))
+        embedding = load_embedding(target, cfg.decoder_embed_dim, cfg.decoder_embed_path)
+        if cfg.decoder_freeze_embed:
+            embedding.requires_grad_(False)
+        model = cls(encoder, build_decoder(cfg, target, encoder, embedding, cfg.share_decoder_input_output_embed))
+        model.load_encoder(cfg)
+        return model
+
+
+register_architectures("skip_rnn_s2t", SkipRNNS2TConfig, "_s2t")
