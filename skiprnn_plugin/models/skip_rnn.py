@@ -1,17 +1,14 @@
 """The fairseq model ``skip_rnn`` and its architectures: Skip RNNs with a linear head, and the paper's baselines."""
 
-import argparse
-import sys
 from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 import torch
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, register_model
-from fairseq.tasks import TASK_REGISTRY
-from fairseq.tasks.translation import TranslationTask
+from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
 from ..predictions import CRITERIONS
+from .fitting import explain_misfit, refuse_misfit
 from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, name_architecture, register_architectures
 
 
@@ -99,21 +96,9 @@ class SkipRNNModel(BaseFairseqModel):
 
     @classmethod
     def add_args(cls, parser):
-        """Add the options to a parser. If the command line is for translation, say so here: fairseq would first refuse
-        the options of its translation models, one of which this architecture probably replaces.
-
-        Raises:
-            ValueError: the command line asks for this model in a translation task.
-        """
+        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
         super().add_args(parser)
-        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        finder.add_argument("--arch", "-a")
-        finder.add_argument("--task", default="translation")  # as fairseq's
-        given = finder.parse_known_args(sys.argv[1:])[0]
-        if f"{given.arch}_seq2seq" in ARCH_MODEL_REGISTRY:
-            task = TASK_REGISTRY.get(given.task)
-            if task is not None and issubclass(task, TranslationTask):
-                raise _misfit(given.arch, task)
+        refuse_misfit("")
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -123,7 +108,7 @@ class SkipRNNModel(BaseFairseqModel):
             ValueError: the task does not have them, as fairseq's own tasks.
         """
         if not hasattr(task, "input_size"):
-            raise _misfit(name_architecture(cfg), type(task))
+            raise explain_misfit(name_architecture(cfg), "", type(task))
         sizes, embedding = (task.input_size, task.output_size), task.build_embedding()
         return cls(cfg, *sizes, embedding, task.per_step, task.encoder_flops, getattr(task, "predicts", None))
 
@@ -171,14 +156,6 @@ class SkipRNNModel(BaseFairseqModel):
             )
         normalize = torch.log_softmax if log_probs else torch.softmax
         return normalize(net_output.prediction.float(), -1)
-
-
-def _misfit(arch: str, task: type) -> ValueError:
-    fitting = f"{arch}_seq2seq" if issubclass(task, TranslationTask) else "one that goes with the task"
-    return ValueError(
-        f"--arch: expected {fitting}, got {arch}, which does not go with {task.__name__}: it makes one prediction per "
-        "sequence or step, for this plugin's tasks and others with an input_size"
-    )
 
 
 register_architectures("skip_rnn", SkipRNNConfig)
