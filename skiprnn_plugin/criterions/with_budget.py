@@ -162,16 +162,21 @@ def increments(calls: List[Call]):
 
 
 class Collected(argparse.Action):
-    """A flag of the base criterion on the command line; its value is added to ``--base-options``."""
+    """A flag of the base criterion on the command line; its value is added to ``--base-options``.
+
+    It also stands by itself, or else its default does, as tasks may refer to the criterion's options:
+    ``sentence_prediction`` asks for ``criterion.classification_head_name``.
+    """
 
     def __init__(self, action: argparse.Action):
-        names = ("option_strings", "dest", "nargs", "const", "type", "choices", "help", "metavar")
-        super().__init__(**{name: getattr(action, name) for name in names}, default=argparse.SUPPRESS)
+        names = ("option_strings", "dest", "nargs", "const", "default", "type", "choices", "help", "metavar")
+        super().__init__(**{name: getattr(action, name) for name in names})
         self.action = action
 
     def __call__(self, parser, namespace, values, option_string=None):
         given = Namespace()
         self.action(parser, given, values, option_string)
+        vars(namespace).update(vars(given))
         namespace.base_options = json.dumps({**parse_options(namespace.base_options), **vars(given)})
 
 
