@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -13,6 +14,7 @@ from skiprnn_plugin.criterions.budget import BudgetConfig
 from skiprnn_plugin.criterions.with_budget import WithBudgetConfig
 from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
+from skiprnn_plugin.models.text import SkipRNNTextConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
 from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig
@@ -38,7 +40,11 @@ CRITERIONS = {
     "cross_entropy_with_budget": BudgetConfig,
     "with_budget": WithBudgetConfig,
 }
-MODELS = {"skip_rnn": SkipRNNConfig, "skip_rnn_seq2seq": SkipRNNSeq2SeqConfig}
+MODELS = {
+    "skip_rnn": SkipRNNConfig,
+    "skip_rnn_seq2seq": SkipRNNSeq2SeqConfig,
+    "skip_rnn_text": SkipRNNTextConfig,
+}
 DATACLASSES = {"task": TASKS, "model": MODELS, "criterion": CRITERIONS}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))
 PREFIXES = {"skip": "learned", "random_skip": "random", "full": "full"}
@@ -61,13 +67,12 @@ def test_file_is_complete(file):
     """All options, at the defaults of the command line."""
     group, name = file.parent.name, file.stem
     values = OmegaConf.to_container(OmegaConf.load(CONFIG / file))
-    arch, ending, _ = name.partition("_seq2seq")
+    prefix, cell, ending = re.fullmatch(r"(\w+?)_(lstm|gru)(\w*)", name).groups() if group == "model" else ("", "", "")
     registered = f"skip_rnn{ending}" if group == "model" else name
     expected = {option.name: option.default for option in dataclasses.fields(DATACLASSES[group][registered])}
     expected["_name"] = registered
     if group == "model":
-        rule, _, expected["cell"] = arch.rpartition("_")
-        expected["update_rule"] = PREFIXES[rule]
+        expected["cell"], expected["update_rule"] = cell, PREFIXES[prefix]
     assert values == expected
     assert (CONFIG / file).read_text().startswith(f"# @package {group}\n")
 

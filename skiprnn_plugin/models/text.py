@@ -117,6 +117,13 @@ class SkipRNNTextModel(FairseqEncoderModel):
         embed_tokens.requires_grad_(not cfg.encoder_freeze_embed)
         return cls(SkipRNNTextEncoder(cfg, dictionary, embed_tokens))
 
+    @classmethod
+    def from_pretrained(cls, model_name_or_path, checkpoint_file=None, data_name_or_path=".", bpe=None, **kwargs):
+        """As :func:`skiprnn_plugin.text_hub.text_from_pretrained`."""
+        from ..text_hub import text_from_pretrained  # not at the top, as it imports fairseq, which may import this
+
+        return text_from_pretrained(model_name_or_path, checkpoint_file, data_name_or_path, bpe, **kwargs)
+
     def forward(
         self,
         src_tokens: Tensor,
