@@ -11,14 +11,12 @@ from fairseq.models import FairseqEncoderModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
-from ..arguments import check_choice, check_size
+from ..arguments import check_size
 from .encoder import EncoderConfig, SkipRNNEncoder, load_embedding, sum_numbers
 from .fitting import explain_misfit, refuse_misfit, refuse_task
 from .recurrence import name_architecture, register_architectures
 
 logger = logging.getLogger(__name__)
-
-POOLINGS = ("last", "mean", "max")
 
 
 @dataclass
@@ -27,15 +25,11 @@ class SkipRNNTextConfig(EncoderConfig):
 
     encoder_embed_path: Optional[str] = field(default=None, metadata={"help": "file of pretrained embeddings"})
     encoder_freeze_embed: bool = field(default=False, metadata={"help": "do not train the embeddings"})
-    pooling: str = field(
-        default="last",
-        metadata={"help": "what the heads read: the last output, or the mean or maximum of all outputs (mean, max)"},
-    )
     max_positions: int = II("task.max_positions")  # not an option of its own, but the task sets it
 
 
 class SkipRNNTextEncoder(SkipRNNEncoder):
-    """Embedding -> dropout -> Skip RNN -> pooling -> dropout.
+    """Embedding -> dropout -> Skip RNN -> dropout.
 
     Args:
         cfg: the options.
@@ -49,37 +43,28 @@ class SkipRNNTextEncoder(SkipRNNEncoder):
     def __init__(self, cfg: SkipRNNTextConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         super().__init__(cfg, dictionary, cfg.encoder_embed_dim)
         self.embed_tokens = embed_tokens
-        self.pooling = check_choice("--pooling", cfg.pooling, POOLINGS)
 
     def forward(
-        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, pool: bool = False
+        self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, last_only: bool = False
     ) -> Tuple[Tensor, Dict[str, Tensor]]:
         """Read texts, which may be padded on the left or on the right.
 
         Args:
             src_tokens: token ids, int64 [B, T].
             src_lengths: not used, as the padding shows it; fairseq gives it.
-            pool: whether to return one vector for each text.
+            last_only: whether to return only the output after each text's last token; backwards that is the first.
 
         Returns:
-            output: [B, T, output_units], 0 at padding; [B, output_units] with ``pool``.
+            output: [B, T, output_units], 0 at padding; [B, output_units] with ``last_only``.
             extra: ``updates``, 1 where a token was read and 0 where it was skipped or is padding, [B, directions, T];
                 ``padding_mask``, True at padding, bool [B, T].
         """
         padding = src_tokens.eq(self.dictionary.pad())
         positions = ((~padding).cumsum(1) - 1).clamp(min=0)
         seeds = None if self.training else sum_numbers(src_tokens + 1, padding, positions)
-        last_only = pool and self.pooling == "last"
         output, _, updates = self.run(self.embed_tokens(src_tokens), padding, seeds, positions, last_only)
-        if pool and not last_only:
-            output = self._pool(output, padding)
         updates = updates.transpose(0, 1) if self.rnn.bidirectional else updates.unsqueeze(1)
         return self.dropout_out(output), {"updates": updates, "padding_mask": padding}
-
-    def _pool(self, output: Tensor, padding: Tensor) -> Tensor:
-        if self.pooling == "max":
-            return output.masked_fill(padding.unsqueeze(-1), float("-inf")).amax(1)
-        return output.sum(1) / (~padding).sum(1, keepdim=True)
 
 
 @register_model("skip_rnn_text", dataclass=SkipRNNTextConfig)
@@ -144,7 +129,7 @@ class SkipRNNTextModel(FairseqEncoderModel):
         """
         if classification_head_name is None:
             return self.encoder(src_tokens)
-        x, extra = self.encoder(src_tokens, pool=True)
+        x, extra = self.encoder(src_tokens, last_only=True)
         return self.classification_heads[classification_head_name](x), extra
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:

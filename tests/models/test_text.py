@@ -58,10 +58,9 @@ def test_architecture(arch, bidirectional):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
-def test_a_padded_batch_is_each_text_alone(arch, options, pooling):
+def test_a_padded_batch_is_each_text_alone(arch, options):
     """Padding on either side changes nothing, nor do random updates in evaluation depend on the batch."""
-    model = build(arch, update_bias=-1.0, pooling=pooling, **options).eval()
+    model = build(arch, update_bias=-1.0, **options).eval()
     right, left = make_texts(), make_texts(left=True)
     with torch.no_grad():
         logits, extra = model(right, classification_head_name="head")
@@ -77,26 +76,19 @@ def test_a_padded_batch_is_each_text_alone(arch, options, pooling):
 
 
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
-def test_what_a_head_reads(pooling, bidirectional):
+def test_what_a_head_reads(bidirectional):
     """Computed from the outputs at all steps; backwards the last output is that of the first step."""
-    model, texts = build(pooling=pooling, encoder_bidirectional=bidirectional).eval(), make_texts()
+    model, texts = build(encoder_bidirectional=bidirectional).eval(), make_texts()
     logits = model(texts, classification_head_name="head")[0]
     for features, length, row in zip(model(texts)[0], LENGTHS, logits):
-        features = features[:length]
-        read = {
-            "last": torch.cat([features[-1, :6], features[0, 6:]]),
-            "mean": features.mean(0),
-            "max": features.max(0).values,
-        }
-        torch.testing.assert_close(model.classification_heads["head"](read[pooling]), row)
+        read = torch.cat([features[length - 1, :6], features[0, 6:]])
+        torch.testing.assert_close(model.classification_heads["head"](read), row)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("pooling", ["last", "mean", "max"])
-def test_half_precision(dtype, pooling):
+def test_half_precision(dtype):
     """Also for heads that are made later."""
-    model, texts = build(encoder_bidirectional=True, dropout=0.0, pooling=pooling), make_texts()
+    model, texts = build(encoder_bidirectional=True, dropout=0.0), make_texts()
     expected = model(texts, classification_head_name="head")[0]
     model.to(dtype)
     got = model(texts, classification_head_name="head")[0]
@@ -150,7 +142,6 @@ def test_pretrained_and_frozen_embeddings(tmp_path):
         ({"encoder_layers": 0}, "--encoder-layers: .*got 0"),
         ({"encoder_dropout_in": 1.5}, "--encoder-dropout-in: .*got 1.5"),
         ({"dropout": -1.0}, "--dropout: .*got -1.0"),
-        ({"pooling": "first"}, "--pooling: expected one of last, mean, max, got 'first'"),
         ({"skip_prob": 2.0}, "--skip-prob: .*got 2.0"),
     ],
 )
