@@ -10,7 +10,6 @@ from fairseq.data.data_utils import collate_tokens
 
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.text import SkipRNNTextModel
 from skiprnn_plugin.prepare.binarize import write_items
@@ -197,9 +196,27 @@ def test_what_a_hub_refuses(hub, call, message):
 
 def test_other_commands_take_the_checkpoint(reviews, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(reviews[0].path)
-    assert report(["runs/imdb", "--json"]) == 0
-    assert '"accuracy"' in capsys.readouterr().out
     assert plot(["tradeoff", "runs/imdb", "--output", str(tmp_path / "t.png")]) == 0
-    assert (tmp_path / "t.png").exists()
+    fraction = float(reviews[1]["valid_update_fraction"])
+    assert f"| {fraction:.4g} | {reviews[1]['valid_accuracy']} |" in capsys.readouterr().out
     assert predict(["runs/imdb", "--text", "a good film"]) == 2
     assert "SkipRNNTextModel.from_pretrained loads" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "task,expected",
+    [
+        (
+            "sentence_prediction --num-classes 2 --pooler-dropout 0.1",
+            "--arch: expected skip_lstm_text, got skip_lstm, ",
+        ),
+        ("masked_lm", "--task: expected one that a Skip RNN goes with, got MaskedLMTask for skip_lstm: it restores "),
+    ],
+)
+def test_what_does_not_fit_ends_in_a_line(reviews, task, expected):
+    """Also where the command has options of fairseq's models."""
+    process = reviews[0].start(
+        f"fairseq-train data/imdb --user-dir skiprnn_plugin --task {task} --arch skip_lstm --cpu"
+    )
+    last = process.stderr.strip().splitlines()[-1]
+    assert process.returncode == 1 and last.startswith(f"ValueError: {expected}")

@@ -96,7 +96,9 @@ class SkipRNNTextModel(FairseqEncoderModel):
         try:
             dictionary = task.source_dictionary
         except (AttributeError, NotImplementedError):
-            raise explain_misfit(name_architecture(cfg), "_text", type(task)) from None
+            dictionary = None
+        if dictionary is None or hasattr(task, "input_size"):  # one of this plugin's own has the latter
+            raise explain_misfit(name_architecture(cfg), "_text", type(task))
         check_size("--encoder-embed-dim", cfg.encoder_embed_dim)
         embed_tokens = load_embedding(dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path)
         embed_tokens.requires_grad_(not cfg.encoder_freeze_embed)
