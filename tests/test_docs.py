@@ -31,6 +31,7 @@ TESTS = {
     "bash recipes/sweep.sh": ("recipes/test_sweep.py", "test_sweep_quick"),
     "bash recipes/ucf101.sh": ("recipes/test_videos.py", "test_ucf101"),
     "bash tests/run.sh": ("recipes/test_set_up.py", "test_another_python_is_told"),  # it would run these tests
+    "bash user_dir_examples/own_model/run.sh": ("test_own_model.py", "test_its_commands"),
     "fairseq-generate noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-hydra-train": ("test_hydra.py", "test_one_run"),
     "fairseq-hydra-train --config-dir skiprnn_plugin/config": ("test_translation.py", "test_hydra"),

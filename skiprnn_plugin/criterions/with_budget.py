@@ -164,8 +164,8 @@ def increments(calls: List[Call]):
 class Collected(argparse.Action):
     """A flag of the base criterion on the command line; its value is added to ``--base-options``.
 
-    It also stands by itself, or else its default does, as tasks may refer to the criterion's options:
-    ``sentence_prediction`` asks for ``criterion.classification_head_name``.
+    The value, or the default, is also kept under its own name, because a task may refer to the criterion's options, as
+    ``sentence_prediction`` does to ``criterion.classification_head_name``.
     """
 
     def __init__(self, action: argparse.Action):
