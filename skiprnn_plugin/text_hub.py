@@ -151,10 +151,11 @@ def text_from_pretrained(
             exist, ``checkpoint_last.pt``.
         data_name_or_path: the folder with ``input0/dict.txt`` and ``label/dict.txt``; None or "." for the
             checkpoint's folder if it has them, and otherwise the folder that the model was trained with.
-        bpe: the name of one of fairseq's encoders, as ``sentencepiece``, whose model is ``sentencepiece.bpe.model``
+        bpe: what fairseq's ``--bpe`` takes, as ``sentencepiece``, whose model is ``sentencepiece.bpe.model``
             beside the checkpoint or the data unless ``sentencepiece_model`` is given.
         user_dir: the folder of your own fairseq plugin, if the model was trained with one.
-        options: options of the encoder, as ``sentencepiece_model``; others replace the checkpoint's.
+        options: options of ``bpe``, as ``sentencepiece_model``; others replace the checkpoint's, as
+            ``encoder_embed_path=None`` where the file of pretrained embeddings no longer exists.
 
     Raises:
         FileNotFoundError: the checkpoint does not exist.
