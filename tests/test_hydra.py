@@ -17,6 +17,7 @@ from skiprnn_plugin.models.ctc import SkipRNNCTCConfig
 from skiprnn_plugin.models.s2t import SkipRNNS2TConfig
 from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig
+from skiprnn_plugin.models.text import SkipRNNTextConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
 from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig
@@ -47,6 +48,7 @@ MODELS = {
     "skip_rnn_ctc": SkipRNNCTCConfig,
     "skip_rnn_s2t": SkipRNNS2TConfig,
     "skip_rnn_seq2seq": SkipRNNSeq2SeqConfig,
+    "skip_rnn_text": SkipRNNTextConfig,
 }
 DATACLASSES = {"task": TASKS, "model": MODELS, "criterion": CRITERIONS}
 FILES = sorted(path.relative_to(CONFIG) for group in DATACLASSES for path in (CONFIG / group).glob("*.yaml"))

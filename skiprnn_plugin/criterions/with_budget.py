@@ -162,16 +162,21 @@ def increments(calls: List[Call]):
 
 
 class Collected(argparse.Action):
-    """A flag of the base criterion on the command line; its value is added to ``--base-options``."""
+    """A flag of the base criterion on the command line; its value is added to ``--base-options``.
+
+    The value, or the default, is also kept under its own name, because a task may refer to the criterion's options, as
+    ``sentence_prediction`` does to ``criterion.classification_head_name``.
+    """
 
     def __init__(self, action: argparse.Action):
-        names = ("option_strings", "dest", "nargs", "const", "type", "choices", "help", "metavar")
-        super().__init__(**{name: getattr(action, name) for name in names}, default=argparse.SUPPRESS)
+        names = ("option_strings", "dest", "nargs", "const", "default", "type", "choices", "help", "metavar")
+        super().__init__(**{name: getattr(action, name) for name in names})
         self.action = action
 
     def __call__(self, parser, namespace, values, option_string=None):
         given = Namespace()
         self.action(parser, given, values, option_string)
+        vars(namespace).update(vars(given))
         namespace.base_options = json.dumps({**parse_options(namespace.base_options), **vars(given)})
 
 

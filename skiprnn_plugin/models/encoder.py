@@ -128,7 +128,12 @@ class SkipRNNEncoder(FairseqEncoder):
         self.output_units = self.rnn.hidden_size * (2 if cfg.encoder_bidirectional else 1)
 
     def run(
-        self, x: Tensor, padding: Tensor, seeds: Optional[Tensor] = None, positions: Optional[Tensor] = None
+        self,
+        x: Tensor,
+        padding: Tensor,
+        seeds: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
+        last_only: bool = False,
     ) -> Tuple[Tensor, SkipState, Tensor]:
         """The Skip RNN's output before dropout, its last state and its updates.
 
@@ -136,9 +141,10 @@ class SkipRNNEncoder(FairseqEncoder):
             x: the steps before dropout, [B, T, input_size].
             padding: True at padding, left or right of each sequence, bool [B, T].
             seeds, positions: see :meth:`RandomDecisions.draw`.
+            last_only: whether the output is only that after the last real step.
         """
-        x = self.dropout_in(x)
-        return self.rnn(x, padding_mask=padding, **self.decisions.draw(x, seeds, positions))
+        x, draws = self.dropout_in(x), self.decisions.draw(x, seeds, positions)
+        return self.rnn(x, padding_mask=padding, last_only=last_only, **draws)
 
     def attend(self, output: Tensor, state: SkipState, updates: Tensor, padding: Tensor) -> EncoderOut:
         """The entries that the decoder attends to: one for each step; or, in evaluation and with ``--attend-updates``,
