@@ -17,15 +17,16 @@ FLOORS = (
     {"arguments", "average_precision", "predictions", "reading", "version"},
     # Skip RNN as functions of tensors, and workarounds for fairseq bugs
     {"ops", "_fairseq"},
-    # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics
-    {"modules", "data", "checkpoints", "metrics"},
+    # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics; training in a program
+    {"modules", "data", "checkpoints", "metrics", "training"},
     # preparation of raw data; trained models for users' programs
     {"prepare", "hub"},
+    {"text_hub"},
     # fairseq's classes for training: losses and models, then the tasks, which use both
     {"criterions", "models"},
     {"tasks"},
-    # trained runs, and the commands on them
-    {"runs"},
+    # estimators for users' programs; trained runs, and the commands on them
+    {"estimators", "runs"},
     {"cli"},
     # the package itself, which registers models, criterions and tasks with fairseq
     {"__init__", "__main__"},

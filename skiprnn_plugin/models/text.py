@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..arguments import check_size
 from .encoder import EncoderConfig, SkipRNNEncoder, load_embedding, sum_numbers
-from .fitting import explain_misfit, refuse_misfit, refuse_task
+from .fitting import explain_misfit, find_dictionaries, refuse_misfit, refuse_task
 from .recurrence import name_architecture, register_architectures
 
 logger = logging.getLogger(__name__)
@@ -93,10 +93,7 @@ class SkipRNNTextModel(FairseqEncoderModel):
             ValueError: an option with a wrong value, or another task; the message names it.
         """
         refuse_task(name_architecture(cfg), "_text", type(task))
-        try:
-            dictionary = task.source_dictionary
-        except (AttributeError, NotImplementedError):
-            dictionary = None
+        dictionary, _ = find_dictionaries(task)
         if dictionary is None or hasattr(task, "input_size"):  # one of this plugin's own has the latter
             raise explain_misfit(name_architecture(cfg), "_text", type(task))
         check_size("--encoder-embed-dim", cfg.encoder_embed_dim)
