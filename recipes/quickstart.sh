@@ -22,13 +22,19 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a seco
 
 train() {
     mkdir -p "$run"
+    # The whole log goes to the folder, and a line for each validation to the screen.
     logged "$run/train.log" fairseq-train --user-dir skiprnn_plugin --cpu \
         --task adding --stop-update-fraction 0.75 \
         --arch skip_gru --gru-reset before \
         --criterion mse_with_budget --cost-per-sample 1e-5 \
         --optimizer adam --lr 1e-3 --adam-eps 1e-8 --clip-norm 1.0 \
         --batch-size 256 --max-update "$max_update" --seed 1 --num-workers 0 \
-        --save-dir "$run" --no-epoch-checkpoints --log-interval 100
+        --save-dir "$run" --no-epoch-checkpoints --log-format json --log-interval 100 | (
+        trap '' INT TERM
+        number='"\([^"]*\)"'
+        logged="\"valid_mse\": $number.*\"valid_update_fraction\": $number.*\"valid_num_updates\": $number"
+        exec sed -nu "s/.* | valid | .*$logged.*/training update \3: MSE \1, fraction of the samples used \2/p"
+    )
     touch "$run/finished-$max_update"
 }
 

@@ -12,8 +12,11 @@ def test_quickstart(tmp_path):
     assert "| Skip GRU, lambda=1e-5 | Yes | 50.7% ± 2.6% | 9.40e5 | No |" in process.stdout
     assert (tmp_path / "quickstart/samples.png").stat().st_size > 10000
     assert_settings(tmp_path / "quickstart/checkpoint_last.pt", lr=[1e-3], cost_per_sample=1e-5)
+    progress = [line for line in process.stderr.splitlines() if line.startswith("training update 2: MSE 0.")]
+    assert len(progress) == 1 and "fraction of the samples used" in progress[0] and "INFO" not in process.stderr
+    assert "done training" in (tmp_path / "quickstart/train.log").read_text()
     again = recipe("quickstart.sh", RUNS=str(tmp_path), MAX_UPDATE="2")
-    assert again.stdout.splitlines()[-6:] == process.stdout.splitlines()[-6:] and "train_inner" not in again.stderr
+    assert again.stdout.splitlines()[-6:] == process.stdout.splitlines()[-6:] and "training update" not in again.stderr
 
 
 ROWS = {"gru": "GRU", "lstm-skip-0.5": "LSTM (p_skip = 0.5)"}  # the table has them the other way round
