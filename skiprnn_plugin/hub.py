@@ -236,11 +236,5 @@ def from_pretrained(
     """
     if user_dir is not None:
         utils.import_user_module(argparse.Namespace(user_dir=str(user_dir)))
-    file = find_checkpoint(path, checkpoint_file)
-    loaded = load_model(file, overrides or None)
-    if not hasattr(loaded.task, "input_size"):
-        raise ValueError(
-            f"{file}: expected a model of a task with an input_size, got one of {type(loaded.task).__name__}, which "
-            f"{type(loaded.model).__name__}.from_pretrained loads"
-        )
+    loaded = load_model(find_checkpoint(path, checkpoint_file), overrides or None)
     return SkipRNNHub(loaded.model, loaded.cfg, loaded.task)
