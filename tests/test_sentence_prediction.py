@@ -69,7 +69,7 @@ def test_commands(reviews):
     validated = validation(folder, validate, **last)
     for name in ("loss", "accuracy", "task_loss", "budget_loss", "updates", "update_fraction", "increment"):
         assert validated[f"valid_{name}"] == trained[f"valid_{name}"], name
-    (code,) = read_code(PAGE, "python")[1:2]
+    (code,) = (block for block in read_code(PAGE, "python") if "SkipRNNTextModel" in block)
     label, *read = folder.run_program(code).splitlines()
     assert label in ("neg", "pos") and len(read) == 1
 
@@ -84,7 +84,7 @@ def test_a_run_that_is_resumed(reviews):
 
 def test_hydra(reviews):
     (command,) = commands_of(
-        PAGE, "fairseq-hydra-train --config-dir skiprnn_plugin/config --config-name skip_rnn task=s"
+        PAGE, "fairseq-hydra-train --config-dir skiprnn_plugin/config --config-name skip_rnn task=sen"
     )
     small = "model.encoder_embed_dim=8 dataset.num_workers=0 dataset.batch_size=2 optimization.max_update=3"
     found = validation(reviews[0], f"{command} {small} hydra.run.dir=runs/hydra")
