@@ -21,6 +21,7 @@ FLOORS = (
     {"modules", "data", "checkpoints", "metrics", "training"},
     # preparation of raw data; trained models for users' programs
     {"prepare", "hub"},
+    # trained models that split texts as in the preparation
     {"text_hub"},
     # fairseq's classes for training: losses and models, then the tasks, which use both
     {"criterions", "models"},
