@@ -4,8 +4,14 @@
 #
 #   bash user_dir_examples/speech/run.sh [FOLDER [UTTERANCES [UPDATES]]]
 #
-# By default it makes 6,000 utterances in runs/speech and trains each model for 600 training updates. It ends with, for the test
-# set, the accuracy (percent of words right, given those before them) and the fraction of the steps that were updated.
+# By default it makes 6,000 utterances in runs/speech and trains each model for 600 training updates. It ends with two
+# lines, for the test set: the accuracy (percent of words right, given those before them) and the fraction of the steps
+# that were updated.
+#
+#   full: accuracy 97.586, update_fraction 1
+#   skip: accuracy 98.592, update_fraction 0.545404
+#
+# This took 8 minutes on one of 2 AMD EPYC cores with AVX2, beside other work (2026-11-29).
 set -euo pipefail
 folder=${1-runs/speech} utterances=${2-6000} updates=${3-600}
 here=$(dirname "$0")
@@ -23,8 +29,9 @@ train() { # NAME ARCH OPTION...
 }
 
 train full full_lstm_s2t
-train skip skip_lstm_s2t --cost-per-sample 1e-3 --cost-warmup-updates $((updates / 3)) --gate-init zeros
+train skip skip_lstm_s2t --cost-per-sample 3e-3 --cost-warmup-updates $((updates / 3)) --gate-init zeros
 for name in full skip; do
     fairseq-validate "$folder/digits" "${task[@]}" --path "$folder/$name/checkpoint_last.pt" --valid-subset test \
-        --log-format json |& sed -nE "s/.*\"test_accuracy\": \"([^\"]+)\".*\"test_update_fraction\": \"([^\"]+)\".*/$name: accuracy \1, update_fraction \2/p"
+        --log-format json |&
+        sed -nE "s/.*\"test_(accuracy)\": \"([^\"]+)\".*\"test_(update_fraction)\": \"([^\"]+)\".*/$name: \1 \2, \3 \4/p"
 done
