@@ -58,7 +58,7 @@ def test_runs_what_the_file_lacks(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run("--table") == both
     table = capsys.readouterr().out.splitlines()
-    assert len(table) == 2 + 4 and table[-1].startswith("| recordings | target | 0.5 | gru | authors | 2 |")
+    assert len(table) == 2 + 4 and table[-1].startswith("| recordings | target | 0.5 | gru | authors | 2 | 2 |")
 
 
 @pytest.mark.parametrize(

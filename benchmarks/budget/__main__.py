@@ -16,7 +16,7 @@ from .rules import RULES
 from .table import print_table
 from .train import CELLS, train
 
-KEY = ("set", "rule", "value", "cell", "gate_init", "seed")
+KEY = ("set", "rule", "value", "cell", "gate_init", "seed", "updates")
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=["gru"])
     parser.add_argument("--gate-init", nargs="+", choices=("authors", "zeros"), default=["authors"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--updates", type=int, help="training updates (default: 1500 to 2500, by the set)")
     parser.add_argument("--mnist", type=Path, help="the folder of the MNIST database, for the set mnist")
     parser.add_argument("--imdb", type=Path, help="aclImdb or its .tar.gz, for the set imdb")
     parser.add_argument("--smartwatch", type=Path, help="the .npz of recipes/smartwatch.sh, for the set smartwatch")
@@ -56,12 +57,12 @@ def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
     """Make the runs that ``rows`` lacks, and add them to it and to the file."""
     done = {tuple(row[name] for name in KEY) for row in rows}
     for name in args.sets:
-        data = None
-        for key in product([name], args.rules, args.values, args.cells, args.gate_init, args.seeds):
+        data = SETS[name](paths.get(name))
+        data = data if args.updates is None else data._replace(updates=args.updates)
+        for key in product([name], args.rules, args.values, args.cells, args.gate_init, args.seeds, [data.updates]):
             if key in done:
                 continue
-            data = SETS[name](paths.get(name)) if data is None else data
-            _, rule, value, cell, gate_init, seed = key
+            _, rule, value, cell, gate_init, seed, _ = key
             row = {**dict(zip(KEY, key)), **train(data, cell, RULES[rule](value), seed, gate_init)}
             rows.append(row)
             args.output.parent.mkdir(parents=True, exist_ok=True)

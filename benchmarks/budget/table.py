@@ -5,7 +5,7 @@ from statistics import mean
 
 from .data import CHANCE
 
-COLUMNS = ("set", "rule", "value", "cell", "gate_init")
+COLUMNS = ("set", "rule", "value", "cell", "gate_init", "updates")
 LAST = 4  # entries of a run's trail that show what is used at the end of training
 
 
@@ -20,8 +20,8 @@ def print_table(rows: list) -> None:
     groups = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in COLUMNS), []).append(row)
-    print("| data | budget | value | cell | gate | seeds | metric | samples used | in training | at chance |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| data | budget | value | cell | gate | updates | seeds | metric | samples used | in training | at chance |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for key in sorted(groups):
         runs = sorted(groups[key], key=lambda row: row["seed"])
         columns = [[run[name] for run in runs] for name in ("metric", "fraction")]

@@ -236,7 +236,7 @@ class Budget(nn.Module):
     Args:
         target_fraction: the fraction of the steps to use, in (0, 1).
         ramp_updates: training updates in which the allowed fraction falls to the target, if all goes well. Train for
-            three times as many, or more.
+            five times as many, or more.
 
     Raises:
         ValueError: an argument is out of its range.
