@@ -99,11 +99,11 @@ def test_task_that_is_in_use(copied):
 def test_criterion_with_a_class_of_its_own(copied):
     """Its progress is that of the task's state, as before."""
     options = {"base_criterion": "cross_entropy", "base_options": {"sentence_avg": True}}
-    cfg = OmegaConf.structured(WithBudgetConfig(**options, cost_per_sample=1e-3, target_fraction=0.5))
+    cfg = OmegaConf.structured(WithBudgetConfig(**options, target_fraction=0.5))
     criterion = WithBudgetCriterion.build_criterion(cfg, make_task())
-    criterion.budget.cost.step(0.75)
+    criterion.budget.cost.step(0.75, 1.0)
     other = copied(criterion)
-    assert type(other) is type(criterion) and other.budget.cost.value == criterion.budget.cost.value
+    assert type(other) is type(criterion) and other.budget.cost.progress == criterion.budget.cost.progress
     assert other.task is other.base.task and other.task is not criterion.task
-    other.budget.cost.step(0.75)
+    other.budget.cost.step(0.25, 0.5)
     assert other.task.state.state_dict["cost"] == other.budget.cost.progress != criterion.budget.cost.progress

@@ -59,6 +59,7 @@ TESTS = {
     "fairseq-validate noisy/data": ("test_translation.py", "test_commands"),
     "mkdocs build": ("test_docs.py", "test_site"),
     "pip install": ("test_package.py", "installed"),
+    "python -m benchmarks.budget": ("test_benchmark_budget.py", "test_runs_what_the_file_lacks"),
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),

@@ -1,12 +1,14 @@
 """Task loss + budget: the loss of every Skip RNN criterion."""
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
+from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from .. import metrics
@@ -15,12 +17,23 @@ from .cost import Cost
 
 BUDGETS = ("per_sample", "l1", "l2")
 
+# A gate counts as closed where at most this fraction of the steps is used while all update probabilities are at one end
+CLOSED, END, SPREAD = 0.02, 0.05, 0.02
+PATIENCE = 100  # training updates for which a gate has to be closed
+
 
 @dataclass
 class BudgetConfig(FairseqDataclass):
-    cost_per_sample: float = field(default=0.0, metadata={"help": "the paper's lambda: weight of the budget"})
+    cost_per_sample: float = field(
+        default=0.0,
+        metadata={"help": "the paper's lambda: weight of the budget (without --target-fraction)"},
+    )
     cost_warmup_updates: int = field(
-        default=0, metadata={"help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates"}
+        default=0,
+        metadata={
+            "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates; with "
+            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600)"
+        },
     )
     budget: str = field(
         default="per_sample",
@@ -35,14 +48,16 @@ class BudgetConfig(FairseqDataclass):
     target_fraction: Optional[float] = field(
         default=None,
         metadata={
-            "help": "fraction of the samples to use: lambda is adjusted towards it, from --cost-per-sample on "
-            "(budget per_sample)"
+            "help": "fraction of the samples to use, such as 0.25: lambda is found while training (budget per_sample)"
         },
     )
 
 
 class Budget(nn.Module):
     """The budget loss of a sequence: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
+
+    The arguments are those of :class:`BudgetConfig`; and ``max_update``, the number of training updates, if it is
+    known, otherwise 0. In a validation after the last one, a target fraction that was missed gives a warning.
 
     Raises:
         ValueError: an option is out of its range; the message names it.
@@ -55,6 +70,7 @@ class Budget(nn.Module):
         budget: str,
         target_updates: Optional[float],
         target_fraction: Optional[float],
+        max_update: int = 0,
     ):
         super().__init__()
         check_choice("--budget", budget, BUDGETS)
@@ -68,18 +84,24 @@ class Budget(nn.Module):
         self.kind = budget
         self.target_updates = target_updates
         self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
+        self.max_update = max_update
+        self.trained = False
+        self.warned = False
+        self.closed_updates = 0  # training updates since the gate closed
+        self.first_loss: Optional[float] = None  # the task loss of the first training update in this process
 
-    def forward(self, count: Tensor) -> Tensor:
-        """The loss, [B], of sequences with ``count`` updates, [B], float32 or wider."""
+    def forward(self, count: Tensor, steps: Tensor) -> Tensor:
+        """The loss, [B], of sequences with ``count`` updates, [B], float32 or wider, in ``steps`` real steps,
+        [B]."""
         if self.kind == "l1":
             count = (count - self.target_updates).abs()
         elif self.kind == "l2":
             count = (count - self.target_updates).square()
-        return self.cost.value * count
+        return self.cost(count, steps)
 
-    def sums(self, budget_loss: Tensor) -> Dict[str, Any]:
-        """What :meth:`log` needs, from the losses of a batch's sequences, [B]."""
-        return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.value * budget_loss.numel()}
+    def sums(self, budget_loss: Tensor, steps: Tensor) -> Dict[str, Any]:
+        """What :meth:`log` needs, from the losses and the real steps of a batch's sequences, [B]."""
+        return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.of_steps(steps).sum()}
 
     def log(self, totals: Dict[str, float]) -> None:
         """Log the updates, the budget loss and, unless it is constant, lambda. In training, also let lambda take its
@@ -92,10 +114,40 @@ class Budget(nn.Module):
         metrics.log_mean("budget_loss", totals, "budget_loss", "nsentences", priority=10)
         if not self.cost.is_constant:
             metrics.log_mean("cost_per_sample", totals, "cost", "nsentences", priority=22)
-            if self.training and totals.get("steps", 0.0) > 0:
-                if self.cost.target_fraction is not None and totals["increments"] == 0:
-                    raise ValueError("--target-fraction: expected a model with a learned gate, got one without")
-                self.cost.step(totals["updates"] / totals["steps"])
+        if self.training and totals.get("steps", 0.0) > 0:
+            if self.cost.rule is not None and totals["increments"] == 0:
+                raise ValueError("--target-fraction: expected a model with a learned gate, got one without")
+            self.trained = True
+            task_loss = totals["task_loss"] / totals["sample_size"]
+            self.cost.step(totals["updates"] / totals["steps"], task_loss)
+            if self.cost.rule is None and totals["increments"] > 0:  # the rule gives a warning where one is needed
+                self._warn_if_closed(totals, task_loss)
+        elif self.trained and self.cost.rule is not None and 0 < self.max_update <= self.cost.progress["num_updates"]:
+            self.cost.rule.warn_if_missed()
+
+    def _warn_if_closed(self, totals: Dict[str, float], task_loss: float) -> None:
+        self.first_loss = task_loss if self.first_loss is None else self.first_loss
+        mean = totals["increment"] / totals["increments"]
+        spread = math.sqrt(max(totals["increment_squared"] / totals["increments"] - mean**2, 0.0))
+        fraction = totals["updates"] / totals["steps"]
+        closed = fraction < CLOSED and min(mean, 1 - mean) < END and spread < SPREAD
+        self.closed_updates = self.closed_updates + 1 if closed else 0
+        if self.closed_updates != PATIENCE or self.warned:
+            return
+        self.warned = True
+        learned = "" if task_loss < 0.8 * self.first_loss else ", and the task is not learned"
+        warnings.warn(
+            f"--cost-per-sample: only {fraction:.1%} of the samples have been used for {PATIENCE} training updates"
+            f"{learned}: the gate is closed. Give the fraction that you want with --target-fraction, which opens a "
+            "closed gate again; or a smaller lambda, --cost-warmup-updates or --gate-init zeros",
+            stacklevel=2,
+        )
+
+
+def last_update(cfg) -> int:
+    """``--max-update`` of the run that a criterion's configuration belongs to; 0 if there is none."""
+    root = cfg._get_root() if isinstance(cfg, DictConfig) else {}
+    return (root.get("optimization") or {}).get("max_update") or 0
 
 
 class LoadsBudget:
@@ -122,6 +174,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
         criterion = super().build_criterion(cfg, task)
+        criterion.budget.max_update = last_update(cfg)
         criterion.budget.cost.keep_in(task)
         return criterion
 
@@ -134,7 +187,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         net_output = model(**sample["net_input"])
         task_loss, logged = self.task_loss(model, net_output, sample)
         count = net_output.updates.flatten(1).sum(1)  # over steps and directions
-        budget_loss = self.budget(count)
+        budget_loss = self.budget(count, net_output.steps)
         loss = task_loss + budget_loss
         if reduce:
             loss = loss.sum()
@@ -145,7 +198,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
             "nsentences": sample_size,
             "ntokens": net_output.steps.sum(),
             "sample_size": sample_size,
-            **self.budget.sums(budget_loss),
+            **self.budget.sums(budget_loss, net_output.steps),
             **metrics.update_sums(count, net_output.steps, count * net_output.flops_per_update, net_output.increment),
             **logged,
         }
@@ -159,12 +212,19 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         cls.log_task_metric(totals)
 
     def log_budget(self, logging_outputs: Iterable[Dict[str, Any]]) -> None:
-        """Log the budget and the updates of all workers; in training also let lambda's controller make its step.
+        """Log the budget and the updates of all workers; in training also let lambda take its next value.
 
         The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
         does not know the criterion that it is called for.
         """
-        names = ("nsentences", "budget_loss", "cost", *metrics.UPDATE_SUMS)  # a subclass may log objects besides sums
+        names = (
+            "nsentences",
+            "sample_size",
+            "task_loss",
+            "budget_loss",
+            "cost",
+            *metrics.UPDATE_SUMS,
+        )  # a subclass may log objects besides sums
         sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
         self.budget.log(metrics.add_up(sums))
 

@@ -1,4 +1,4 @@
-"""Lambda, what one update costs in the loss: a constant, a warm-up to it, or a value that a controller adjusts.
+"""Lambda, what one update costs in the loss: a constant, a warm-up to it, or found for a target fraction.
 
 Here an update is an update of the state, one step that is used; an optimiser step is called a training update.
 """
@@ -7,26 +7,20 @@ import math
 from typing import Any, Dict, Optional
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-# The controller: ln(lambda / --cost-per-sample) = PROPORTIONAL e + INTEGRAL (sum of e over training updates), where e
-# is the distance of the update fraction from the target, divided by the largest distance possible on that side (so
-# from -1, no step is used, to 1, every step is), smoothed over about 1 / (1 - SMOOTHING) training updates. It works on
-# the logarithm because the power of ten that a task needs is not known beforehand. The proportional part reacts at once
-# and so damps the oscillation of the integral part, which is needed to remove the error that would otherwise remain.
-PROPORTIONAL = 4.0
-INTEGRAL = 0.01
-SMOOTHING = 0.9
-RANGE = math.log(1e4)  # lambda stays within this factor of --cost-per-sample, and the sum is limited likewise
+from ..modules.budget import RAMP, BudgetRule
 
 
 class Cost(nn.Module):
     """Lambda at every training update.
 
     Args:
-        cost_per_sample: lambda; with a target fraction, the value that the controller starts from.
-        warmup_updates: training updates over which lambda rises linearly from 0; the controller starts after them.
-        target_fraction: the update fraction that the controller adjusts lambda towards; None for no controller.
+        cost_per_sample: lambda, where there is no target fraction.
+        warmup_updates: training updates over which lambda rises linearly from 0; with a target fraction, those in
+            which the allowed fraction falls to it (0: 600).
+        target_fraction: the update fraction to reach by the rule of :class:`skiprnn_plugin.modules.Budget`; None for
+            a lambda that does not depend on the updates.
 
     Raises:
         ValueError: an argument is out of its range; the message names the option.
@@ -38,50 +32,57 @@ class Cost(nn.Module):
             raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
         if warmup_updates < 0:
             raise ValueError(f"--cost-warmup-updates: expected at least 0, got {warmup_updates}")
-        if target_fraction is not None:
-            if not 0 < target_fraction < 1:
-                raise ValueError(f"--target-fraction: expected a fraction between 0 and 1, got {target_fraction}")
-            if cost_per_sample == 0:
-                raise ValueError("--cost-per-sample: --target-fraction starts from it and needs it above 0, got 0")
         self.cost_per_sample = cost_per_sample
         self.warmup_updates = warmup_updates
-        self.target_fraction = target_fraction
-        # What changes: training updates made, smoothed error (None before the first), sum of the error
-        self.progress: Dict[str, Any] = {"num_updates": 0, "error": None, "integral": 0.0}
+        self.rule: Optional[BudgetRule] = None
+        if target_fraction is not None:
+            options = ("--target-fraction", "--cost-warmup-updates")
+            self.rule = BudgetRule(target_fraction, warmup_updates or RAMP, options)
+        # What changes: training updates made, and the state of the rule
+        self.progress: Dict[str, Any] = {"num_updates": 0} if self.rule is None else self.rule.state_dict()
         if not self.is_constant:
             # An empty parameter, because fairseq saves a criterion's state only if it has parameters
             self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
 
     @property
     def is_constant(self) -> bool:
-        return self.warmup_updates == 0 and self.target_fraction is None
+        return self.warmup_updates == 0 and self.rule is None
 
-    @property
-    def value(self) -> float:
-        """Lambda in the next training update."""
-        num_updates, error, integral = (self.progress[name] for name in ("num_updates", "error", "integral"))
-        if num_updates < self.warmup_updates:
-            return self.cost_per_sample * num_updates / self.warmup_updates
-        exponent = 0.0 if error is None else PROPORTIONAL * error + integral
-        return self.cost_per_sample * math.exp(min(max(exponent, -RANGE), RANGE))
+    def of_steps(self, steps: Tensor) -> Tensor:
+        """Lambda in the next training update for sequences of ``steps`` steps, float64, in the shape of ``steps``."""
+        if self.rule is not None:
+            return self.rule.price() / steps.double().clamp(min=1)
+        warm = min(self.progress["num_updates"] / self.warmup_updates, 1.0) if self.warmup_updates > 0 else 1.0
+        return torch.full(steps.shape, self.cost_per_sample * warm, dtype=torch.float64, device=steps.device)
 
-    def step(self, update_fraction: float) -> None:
-        """Take a training update into account; ``update_fraction`` is the fraction of its steps that were used, over
+    def forward(self, count: Tensor, steps: Tensor) -> Tensor:
+        """What sequences pay, [B].
+
+        Args:
+            count: what lambda is multiplied by, [B]: the updates, or their distance from a target.
+            steps: real steps, [B].
+        """
+        if self.rule is not None:
+            return self.rule.cost(count / steps.clamp(min=1))
+        return self.of_steps(steps).to(count.dtype) * count
+
+    def step(self, update_fraction: float, task_loss: float) -> None:
+        """Take a training update into account: the fraction of its steps that were used and its mean task loss, over
         all workers."""
-        progress = self.progress
-        progress["num_updates"] += 1
-        if self.target_fraction is None or progress["num_updates"] < self.warmup_updates:
-            return
-        error, last = update_fraction - self.target_fraction, progress["error"]
-        error /= 1 - self.target_fraction if error > 0 else self.target_fraction
-        progress["error"] = error if last is None else SMOOTHING * last + (1 - SMOOTHING) * error
-        progress["integral"] = min(max(progress["integral"] + INTEGRAL * progress["error"], -RANGE), RANGE)
+        if self.rule is None:
+            self.progress["num_updates"] += 1
+        else:
+            self.rule.step(update_fraction, task_loss)
+            self.progress.update(self.rule.state_dict())
 
     def get_extra_state(self) -> Dict[str, Any]:
         return dict(self.progress)
 
     def set_extra_state(self, state: Dict[str, Any]) -> None:
-        self.progress.update(state)
+        if self.progress.keys() <= state.keys():  # otherwise the checkpoint is of another kind of cost
+            self.progress.update({name: state[name] for name in self.progress})
+            if self.rule is not None:
+                self.rule.load_state_dict(self.progress)
 
     def keep_in(self, task) -> None:
         """Keep the progress in the state of a fairseq task too, or take it from there if a checkpoint put it there.
@@ -92,5 +93,5 @@ class Cost(nn.Module):
         state = getattr(task, "state", None)
         if self.is_constant or state is None:
             return
-        self.progress.update(state.state_dict.get("cost", {}))
+        self.set_extra_state(state.state_dict.get("cost", {}))
         state.merge_state_dict({"cost": self.progress})

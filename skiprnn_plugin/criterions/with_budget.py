@@ -21,7 +21,7 @@ from torch import Tensor
 from .. import metrics
 from .._fairseq.configuration import read_options
 from ..reading import first_sentence
-from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget
+from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget, last_update
 from .listening import Call, listen
 
 _MISFIT = (AssertionError, AttributeError, LookupError, TypeError)
@@ -75,7 +75,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         """fairseq's constructor."""
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
-        budget = Budget(*(getattr(cfg, name) for name in options))
+        budget = Budget(*(getattr(cfg, name) for name in options), max_update=last_update(cfg))
         budget.cost.keep_in(task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
@@ -96,13 +96,13 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             per_sequence(call.count.detach() * (call.module.flops_per_update + encoder), sequences) for call in calls
         )
         steps = sum(per_sequence(call.steps, sequences) for call in calls)
-        paid = self.budget(count)
+        paid = self.budget(count, steps)
         budget_loss = paid.sum() * sample_size / max(sequences, 1)
         sums = {
             "task_loss": loss.detach().sum(),
             "sample_size": sample_size,
             "nsentences": sequences,
-            **self.budget.sums(paid),
+            **self.budget.sums(paid, steps),
             **metrics.update_sums(count, steps, flops, increments(calls)),
         }
         # without reduction every element gets an equal share

@@ -35,16 +35,26 @@ def open_array(path: Path) -> np.ndarray:
 
 
 def read_items(folder: Path, columns: Sequence[str]) -> List[Item]:
-    """Read the manifest of a folder of features. If it lacks the column ``steps``, the arrays' files tell the steps.
+    """Read the manifest of a folder of features; names in it may end in ``.npy``, as their files do.
 
-    ``columns`` are required, see :func:`read_manifest`. Raises ValueError if the manifest or such a file can't be read.
+    If the manifest lacks the column ``steps``, the arrays' files tell the steps. ``columns`` are required, see
+    :func:`read_manifest`. Raises ValueError if the manifest or such a file can't be read.
     """
     is_joint = (folder / FEATURES).is_file()
-    items = read_manifest(folder, columns, has_steps=is_joint)
+    items = [_without_suffix(item) for item in read_manifest(folder, columns, has_steps=is_joint)]
+    lines: Dict[str, int] = {}
+    for item in items:
+        if lines.setdefault(item.name, item.line) != item.line:
+            place = f"{find_manifest(folder)}:{item.line}"
+            raise ValueError(f"{place}: sequence {item.name!r} is in line {lines[item.name]} too")
     if "steps" in items[0].fields:
         return items
     shown = show_progress(items, str(folder), unit=" files")
     return [item._replace(steps=len(open_array(folder / f"{item.name}.npy"))) for item in shown]
+
+
+def _without_suffix(item: Item) -> Item:
+    return item._replace(name=item.name[: -len(".npy")]) if item.name.endswith(".npy") else item
 
 
 class FeatureStore:

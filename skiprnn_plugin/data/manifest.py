@@ -27,8 +27,7 @@ class Item(NamedTuple):
     """A line of the manifest.
 
     Attributes:
-        name: the sequence's name, without the ``.npy`` that it may end in; ``NAME.npy`` is its file if each sequence
-            has a separate file.
+        name: the sequence's name; ``NAME.npy`` is its file if each sequence has a separate file.
         steps: the number of steps, T; 0 if the column is missing.
         split: train, valid, test or any other.
         label: the sequence's class; None if the column is missing.
@@ -115,13 +114,12 @@ def _parse(header: Sequence[str], values: Sequence[str], number: int) -> Item:
     if len(values) != len(header):
         raise ValueError(f"expected {len(header)} columns, got {len(values)}")
     fields = dict(zip(header, values))
-    name = re.sub(r"\.npy$", "", fields["sequence"])
-    check_name(name)
+    check_name(fields["sequence"])
     for column in ("split", "label"):
         if column in fields:
             clean_value(column, fields[column])
     return Item(
-        name,
+        fields["sequence"],
         _steps(fields["steps"]) if "steps" in fields else 0,
         fields["split"],
         fields.get("label"),
