@@ -78,7 +78,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         target_fraction: Optional[float] = None,
         learning_rate: float = 2e-3,
         batch_size: int = 32,
-        max_updates: int = 2500,
+        max_updates: int = 3000,
         validation_fraction: float = 0.2,
         normalize: bool = True,
         progress: bool = True,

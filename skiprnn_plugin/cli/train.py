@@ -36,7 +36,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--learning-rate", type=float, default=2e-3, metavar="LR", help="default: %(default)s")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="default: %(default)s")
     parser.add_argument(
-        "--max-updates", type=int, default=2500, metavar="N", help="training updates (default: %(default)s)"
+        "--max-updates", type=int, default=3000, metavar="N", help="training updates (default: %(default)s)"
     )
     add_file_arguments(parser)
     return run_command(PROGRAM, run, parser.parse_args(argv))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..arguments import UserError
-from ..predictions import is_sequence_task
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
 from .logs import read_log
@@ -93,6 +92,8 @@ def load_hub(path: Union[str, Path], overrides: Dict[str, Any]):
 
 def check_sequences(path: Union[str, Path], task, name: str) -> None:
     """Raise :class:`UserError` for a task, of this name, that does not say how its sequences are read and drawn."""
+    from ..predictions import is_sequence_task
+
     if not is_sequence_task(task):
         raise UserError(
             f"{path}: expected a model of a SequenceTask, which says how its sequences are read and drawn, got task "
