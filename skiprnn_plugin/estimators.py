@@ -1,14 +1,16 @@
 """Skip RNNs in the manner of scikit-learn: a thrifty model of one's own recordings in a few lines."""
 
+import contextlib
 import inspect
+import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 import numpy as np
 
-from .arguments import check_choice, check_flag, check_size
+from .arguments import check_choice, check_finite, check_flag, check_size
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -40,6 +42,12 @@ except ImportError:  # scikit-learn is optional
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
 CELLS = ("lstm", "gru")
+DEVICES = ("cpu", "cuda")
+MOST_SEED = 2**32 - 1  # that numpy takes
+PLANNED = (  # parameters that say what to train, and how long
+    *("cell", "hidden_size", "num_layers", "target_fraction", "learning_rate", "batch_size", "max_updates"),
+    *("normalize", "device"),
+)
 
 
 class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
@@ -61,6 +69,8 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         normalize: whether to bring each of the D numbers to mean 0 and standard deviation 1.
         progress: whether to show a progress bar on a terminal.
         random_state: seed of the initial weights, of the recordings held out and of the batches; None draws one.
+        device: ``cpu`` or ``cuda``, to train and to predict on; None trains on a GPU if there is one, and predicts on
+            the CPU.
 
     Attributes:
         classes_: the classes, sorted.
@@ -83,6 +93,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         normalize: bool = True,
         progress: bool = True,
         random_state: Optional[int] = None,
+        device: Optional[str] = None,
     ):
         self.cell = cell
         self.hidden_size = hidden_size
@@ -95,6 +106,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         self.normalize = normalize
         self.progress = progress
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Recordings, y: Sequence[Any]) -> "SkipRNNClassifier":
         """Train on recordings and their classes, N labels of any type that can be sorted.
@@ -102,57 +114,55 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             ValueError: an argument or a recording is wrong; the message names it.
         """
-        from .prepare.splits import divide_classes
-        from .prepare.write_features import Source, write_features
-        from .training import plan_classifier, rank_by_target, train
-
-        self._check_params()
+        params = self._read_params()
         arrays = as_recordings(X)
-        labels = np.asarray(y)
-        if labels.shape != (len(arrays),):
-            raise ValueError(f"y: expected {len(arrays)} labels, one for each recording, got shape {labels.shape}")
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y: expected at least two classes, got one class, {self.classes_.tolist()}")
-        self.n_features_in_ = arrays[0].shape[1]
-        seed, names = draw_seed(self.random_state), name_classes(self.classes_)
-        splits = divide_classes(numbers.tolist(), {"valid": self.validation_fraction}, seed)
+        labels = as_labels(y, len(arrays))
+        classes, numbers = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y: expected at least two classes, got one class, {classes.tolist()}")
+        with _logging_as_it_was():  # fairseq changes it when it is imported
+            from .prepare.splits import divide_classes
+            from .prepare.write_features import Source, write_features
+            from .training import choose_by_target, plan_classifier, train
+        seed, names = params["random_state"], name_classes(classes)
+        splits = divide_classes(numbers.tolist(), {"valid": params["validation_fraction"]}, seed)
         if "valid" not in splits:
             raise ValueError(f"X: expected at least two recordings of a class, got {len(arrays)} recordings of as many")
         rows = [
             {"sequence": str(place), "split": split, "label": names[number]}
             for place, (split, number) in enumerate(zip(splits, numbers))
         ]
+        options = {name: params[name] for name in PLANNED}
         with tempfile.TemporaryDirectory() as folder:
-            source = Source(Path(folder), rows, self.n_features_in_, names, arrays.__getitem__)
+            source = Source(Path(folder), rows, arrays[0].shape[1], names, arrays.__getitem__)
             write_features(source, Path(folder), "float32", {})
-            plan = plan_classifier(
-                Path(folder),
-                cell=self.cell,
-                hidden_size=self.hidden_size,
-                num_layers=self.num_layers,
-                target_fraction=self.target_fraction,
-                learning_rate=self.learning_rate,
-                batch_size=self.batch_size,
-                max_updates=self.max_updates,
-                normalize=self.normalize,
-                seed=seed,
-            )
-            params = {**self.get_params(), "random_state": seed}
-            extra = {"estimator": {"params": params, "classes": self.classes_.tolist()}}
-            self.checkpoint_, self.history_ = train(plan, rank_by_target(self.target_fraction), self.progress, extra)
+            plan = plan_classifier(Path(folder), seed=seed, **options)
+            extra = describe(params, classes)
+            trained = train(plan, choose_by_target(params["target_fraction"]), params["progress"], extra)
+        # Together and at the end, so that a training that fails leaves the estimator as it was
+        self.classes_, self.n_features_in_ = classes, arrays[0].shape[1]
+        self.checkpoint_, self.history_ = trained
         self._hub = None
         return self
 
-    def _check_params(self) -> None:
-        check_choice("cell", self.cell, CELLS)
+    def _read_params(self) -> Dict[str, Any]:
+        """The parameters in plain types of Python, with a seed for ``random_state``; ValueError if one is wrong."""
+        params = self.get_params(deep=False)
         for name in ("hidden_size", "num_layers", "batch_size", "max_updates"):
-            check_size(name, getattr(self, name))
-        check_flag("normalize", self.normalize)
-        for name in ("validation_fraction", "target_fraction"):
-            fraction = getattr(self, name)
-            if not (fraction is None and name == "target_fraction") and not 0 < fraction < 1:
-                raise ValueError(f"{name}: expected a fraction between 0 and 1, got {fraction}")
+            params[name] = check_size(name, params[name])
+        for name in ("normalize", "progress"):
+            params[name] = check_flag(name, params[name])
+        params["cell"] = str(check_choice("cell", params["cell"], CELLS))
+        if params["device"] is not None:
+            params["device"] = str(check_choice("device", params["device"], DEVICES))
+        params["learning_rate"] = check_finite("learning_rate", params["learning_rate"])
+        if params["learning_rate"] <= 0:
+            raise ValueError(f"learning_rate: expected a number above 0, got {params['learning_rate']}")
+        params["validation_fraction"] = _check_fraction("validation_fraction", params["validation_fraction"])
+        if params["target_fraction"] is not None:
+            params["target_fraction"] = _check_fraction("target_fraction", params["target_fraction"])
+        params["random_state"] = draw_seed(params["random_state"])
+        return params
 
     @property
     def hub_(self):
@@ -160,15 +170,15 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "checkpoint_"):
             raise NotFittedError(f"{type(self).__name__}: expected a call of fit before, got none")
         if getattr(self, "_hub", None) is None:
-            import torch
-
-            from .hub import from_pretrained
+            with _logging_as_it_was():
+                from .hub import from_pretrained
+                from .training import LOCK, own_random_numbers
 
             # Loading draws initial weights before it replaces them
-            with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng():
+            with LOCK, tempfile.TemporaryDirectory() as folder, own_random_numbers(0):
                 path = Path(folder) / "checkpoint.pt"
                 path.write_bytes(self.checkpoint_)
-                self._hub = from_pretrained(path)
+                self._hub = from_pretrained(path).to(self.device or "cpu")
         return self._hub
 
     def __getstate__(self):
@@ -209,16 +219,71 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             ValueError: the file was not written by ``save``.
         """
-        from .checkpoints import read_extra_state
-
-        state = read_extra_state(path).get("estimator")
+        with _logging_as_it_was():
+            from .checkpoints import read_extra_state
+        extra = read_extra_state(path)
+        state = extra.get("estimator")
         if state is None:
-            raise ValueError(f"{path}: expected a file that {cls.__name__}.save has written, got another checkpoint")
+            raise ValueError(
+                f"{path}: expected a file that {cls.__name__}.save or skiprnn-train has written, got another checkpoint"
+            )
         self = cls(**state["params"])
-        self.classes_ = np.array(state["classes"])
-        self.checkpoint_ = Path(path).read_bytes()
+        self.classes_ = np.array(state["classes"], dtype=state["dtype"])
+        self.checkpoint_, self.history_ = Path(path).read_bytes(), extra["history"]
         self.n_features_in_ = self.hub_.task.input_size
         return self
+
+
+def describe(params: Dict[str, Any], classes: np.ndarray) -> Dict[str, Any]:
+    """What a checkpoint holds so that :meth:`SkipRNNClassifier.load` can read it.
+
+    Args:
+        params: the parameters of an estimator, in plain types of Python; those that are missing are its defaults.
+        classes: the classes, sorted.
+    """
+    return {"estimator": {"params": params, "classes": classes.tolist(), "dtype": classes.dtype.str}}
+
+
+@contextlib.contextmanager
+def _logging_as_it_was() -> Iterator[None]:
+    """A block that leaves the root logger's level and handlers as they were, and in which it writes no notes."""
+    root = logging.getLogger()
+    level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.setLevel(level)
+        root.handlers[:] = handlers
+
+
+def _check_fraction(name: str, value: Any) -> float:
+    fraction = check_finite(name, value)
+    if not 0 < fraction < 1:
+        raise ValueError(f"{name}: expected a fraction between 0 and 1, got {value}")
+    return fraction
+
+
+def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
+    """The labels as an array [size] of numbers, bools or texts.
+
+    Raises:
+        ValueError: there are more or fewer, or one is something else, such as NaN or a date.
+    """
+    labels = np.asarray(y)
+    if labels.shape != (size,):
+        raise ValueError(f"y: expected {size} labels, one for each recording, got shape {labels.shape}")
+    if labels.dtype.kind == "O":
+        wrong = next((label for label in labels if not isinstance(label, str)), None)
+        if wrong is not None or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"y: expected labels that are all numbers, or all texts, got {wrong!r}")
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "biufU":
+        raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("y: expected finite numbers, got NaN or infinity")
+    return labels
 
 
 def as_recordings(X: Recordings) -> List[np.ndarray]:
@@ -227,7 +292,7 @@ def as_recordings(X: Recordings) -> List[np.ndarray]:
     Raises:
         ValueError: a recording is something else; the message names it.
     """
-    if isinstance(X, str) or not hasattr(X, "__len__"):
+    if isinstance(X, (str, dict)) or hasattr(X, "columns") or not hasattr(X, "__len__"):  # a DataFrame has columns
         raise ValueError(f"X: expected a list of arrays [T, D], or an array [N, T, D], got {type(X).__name__}")
     if len(X) == 0:
         raise ValueError("X: expected recordings, got none")
@@ -262,10 +327,11 @@ def name_classes(classes: np.ndarray) -> List[str]:
 
 def draw_seed(random_state: Any) -> int:
     """The seed that ``random_state`` is, or one that it draws; None draws from the operating system's randomness."""
-    if random_state is None:
-        return int(np.random.default_rng().integers(2**31))
-    if hasattr(random_state, "randint"):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, (bool, np.bool_)) or int(random_state) != random_state or random_state < 0:
-        raise ValueError(f"random_state: expected a whole number of at least 0, got {random_state!r}")
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return int(np.random.default_rng(random_state).integers(MOST_SEED + 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(MOST_SEED + 1, dtype=np.int64))
+    is_number = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if not is_number or not 0 <= random_state <= MOST_SEED:
+        raise ValueError(f"random_state: expected an integer from 0 to {MOST_SEED}, got {random_state!r}")
     return int(random_state)

@@ -2,10 +2,14 @@
 checkpoints."""
 
 import contextlib
+import io
 import itertools
 import logging
+import math
 import random
 import tempfile
+import threading
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -25,6 +29,7 @@ from omegaconf import DictConfig, OmegaConf
 from .reading import show_progress
 
 VALIDATIONS = 25  # of a classifier, in a training
+LOCK = threading.RLock()  # around what changes global state
 TOLERANCE = 1.2  # a stage counts as having reached the target with at most this many times the samples
 
 
@@ -41,6 +46,7 @@ class Plan(NamedTuple):
         max_update: training updates.
         validate_interval: training updates between two validations.
         seed: of the initial weights and of the batches' order.
+        device: ``cpu`` or ``cuda``.
     """
 
     task: Tuple[str, Dict[str, Any]]
@@ -52,6 +58,7 @@ class Plan(NamedTuple):
     max_update: int
     validate_interval: int
     seed: int
+    device: str
 
 
 def plan_classifier(
@@ -66,6 +73,7 @@ def plan_classifier(
     max_updates: int,
     seed: int,
     normalize: bool = True,
+    device: Optional[str] = None,
 ) -> Plan:
     """The plan for a Skip RNN that tells the classes of the sequences in a folder of features. The arguments are those
     of :class:`skiprnn_plugin.SkipRNNClassifier`."""
@@ -78,28 +86,52 @@ def plan_classifier(
         lr=learning_rate,
         batch_size=batch_size,
         max_update=max_updates,
-        validate_interval=max(1, max_updates // VALIDATIONS),
+        validate_interval=-(-max_updates // VALIDATIONS),
         seed=seed,
+        device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
     )
 
 
-def rank_by_target(target_fraction: Optional[float]) -> Callable[[Dict[str, float]], Any]:
-    """Ranks the stages of a classifier for :func:`train`: a stage is better if it is thrifty enough, then by its
-    accuracy, then with fewer samples."""
-    most = 1.0 if target_fraction is None else TOLERANCE * target_fraction
+Choose = Callable[[List[Dict[str, float]], int], int]
 
-    def rank(measured: Dict[str, float]):
-        fraction = measured["update_fraction"]
-        return fraction <= most, measured["accuracy"], -fraction
 
-    return rank
+def choose_by_target(target_fraction: Optional[float]) -> Choose:
+    """Chooses a stage of a classifier for :func:`train`.
+
+    Only stages are considered whose accuracy is within one standard error of the best one, so that a gate that has
+    closed is not preferred for its thrift. Of those that use at most the target fraction, and a fifth more, the most
+    accurate one is taken, and of several the thriftiest; if there are none, the thriftiest of all considered, with a
+    warning.
+    """
+
+    def choose(history: List[Dict[str, float]], size: int) -> int:
+        accuracy = max(stage["accuracy"] for stage in history)
+        deviation = math.sqrt(accuracy * (1 - accuracy) / size)
+        considered = [place for place, stage in enumerate(history) if stage["accuracy"] >= accuracy - deviation]
+        if target_fraction is None:
+            thrifty = considered
+        else:
+            most = TOLERANCE * target_fraction
+            thrifty = [place for place in considered if history[place]["update_fraction"] <= most]
+        if thrifty:
+            return max(thrifty, key=lambda place: (history[place]["accuracy"], -history[place]["update_fraction"]))
+        found = min(considered, key=lambda place: history[place]["update_fraction"])
+        warnings.warn(
+            f"target_fraction: {history[found]['update_fraction']:.1%} of the samples are used, where "
+            f"{target_fraction:.1%} are wanted: no stage with fewer was as accurate. Train longer, or choose a larger "
+            "target",
+            stacklevel=4,
+        )
+        return found
+
+    return choose
 
 
 class Trained(NamedTuple):
     """A trained model.
 
     Attributes:
-        checkpoint: the content of fairseq's checkpoint file of the best validation.
+        checkpoint: the content of fairseq's checkpoint file of the stage that was chosen.
         history: what was measured in each validation, with ``num_updates``, the training updates before it.
     """
 
@@ -107,48 +139,73 @@ class Trained(NamedTuple):
     history: List[Dict[str, float]]
 
 
-def train(plan: Plan, rank: Callable[[Dict[str, float]], Any], shows: bool, extra: Dict[str, Any]) -> Trained:
-    """Train, and keep the checkpoint of the validation that ``rank`` places highest.
+def train(plan: Plan, choose: Choose, shows: bool, extra: Dict[str, Any]) -> Trained:
+    """Train, and return the checkpoint of one of the validations.
 
-    torch's and numpy's random numbers go on afterwards as if nothing had been drawn.
+    torch's and numpy's random numbers go on afterwards as if nothing had been drawn. One training runs at a time in a
+    process, as fairseq's metrics and the random numbers are global; other threads wait.
 
     Args:
         plan: what to train.
-        rank: turns what a validation has measured into a key; of equal keys the last one wins.
+        choose: returns which validation to take, from what all of them have measured, and the number of sequences that
+            they had.
         shows: whether to show a progress bar on a terminal.
-        extra: further values to store in the checkpoint, under ``extra_state``; plain types of Python.
+        extra: further values to store in the checkpoint, under ``extra_state``, beside ``history``; plain types of
+            Python.
+
+    Raises:
+        ValueError: training diverged; or an option is wrong.
     """
-    cfg = configure(plan)
-    with _quiet(), _own_random_numbers(plan.seed), metrics.aggregate(new_root=True):
-        task = setup_task(cfg.task)
-        model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-        task.load_dataset("valid")
-        trainer = Trainer(cfg, task, model, criterion)
-        best, history, checkpoint = None, [], b""
-        batches = _batches(trainer, plan.max_update)
-        hides = None if shows else True  # None: shown on a terminal
-        batches = show_progress(batches, "training", hides, total=plan.max_update, unit=" updates")
-        for number, samples in enumerate(batches, 1):
-            trainer.train_step(samples)
-            if number % plan.validate_interval and number < plan.max_update:
-                continue
-            measured = {**_validate(trainer), "num_updates": number}
-            history.append(measured)
-            if best is None or rank(measured) >= best:
-                best, checkpoint = rank(measured), _save(trainer, extra)
-    return Trained(checkpoint, history)
+    with LOCK, tempfile.TemporaryDirectory() as folder, _quiet(), own_random_numbers(plan.seed):
+        cfg = configure(plan, folder)
+        with metrics.aggregate(new_root=True):
+            try:
+                history, size = _train(cfg, plan, shows, Path(folder))
+            except FloatingPointError as error:
+                raise ValueError(
+                    f"learning_rate: training with {plan.lr:g} diverged: the loss or a gradient is not finite"
+                ) from error
+        # The files were written here, so nothing foreign is loaded
+        state = torch.load(_name(folder, choose(history, size)), map_location="cpu", weights_only=False)
+        state["extra_state"].update({**extra, "history": history})
+        content = io.BytesIO()
+        torch.save(state, content)
+        return Trained(content.getvalue(), history)
 
 
-def configure(plan: Plan) -> DictConfig:
+def _train(cfg: DictConfig, plan: Plan, shows: bool, folder: Path) -> Tuple[List[Dict[str, float]], int]:
+    """Train, and write a checkpoint at each validation; returns what they measured, and how many sequences they had."""
+    task = setup_task(cfg.task)
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    task.load_dataset("valid")
+    trainer, history = Trainer(cfg, task, model, criterion), []
+    hides = None if shows else True  # None: shown on a terminal
+    batches = _batches(trainer, plan.max_update)
+    batches = show_progress(batches, "training", hides, total=plan.max_update, unit=" updates")
+    for number, samples in enumerate(batches, 1):
+        trainer.train_step(samples)
+        if number % plan.validate_interval and number < plan.max_update:
+            continue
+        trainer.consolidate_optimizer()  # the trainer expects it
+        trainer.save_checkpoint(str(_name(folder, len(history))), {})
+        history.append({**_validate(trainer), "num_updates": number})
+    return history, len(task.dataset("valid"))
+
+
+def _name(folder, number: int) -> Path:
+    return Path(folder) / f"{number}.pt"
+
+
+def configure(plan: Plan, save_dir: str) -> DictConfig:
     """fairseq's configuration for the plan."""
     cfg = OmegaConf.structured(FairseqConfig())
-    cfg.common.seed, cfg.common.cpu = plan.seed, not torch.cuda.is_available()
+    cfg.common.seed, cfg.common.cpu = plan.seed, plan.device == "cpu"
     cfg.dataset.batch_size = cfg.dataset.batch_size_valid = plan.batch_size
-    cfg.dataset.num_workers = 0
+    cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0  # no thread that would wait for ever at the end
     cfg.dataset.required_batch_size_multiple = 1
     cfg.optimization.lr, cfg.optimization.max_update, cfg.optimization.clip_norm = [plan.lr], plan.max_update, 1.0
     cfg.distributed_training.distributed_world_size = 1
-    cfg.checkpoint.no_save_optimizer_state = True
+    cfg.checkpoint.no_save_optimizer_state, cfg.checkpoint.save_dir = True, save_dir
     model = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[plan.arch]]
     for part, dataclass, name, values in (
         ("task", TASK_DATACLASS_REGISTRY[plan.task[0]], *plan.task),
@@ -164,21 +221,24 @@ def configure(plan: Plan) -> DictConfig:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """A block in which fairseq's notes on its progress are not logged; warnings are."""
+    """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch."""
     level = logging.root.manager.disable
     logging.disable(logging.INFO)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning)
+            warnings.filterwarnings("ignore", message=".*pin_memory")
+            yield
     finally:
         logging.disable(level)
 
 
 @contextlib.contextmanager
-def _own_random_numbers(seed: int) -> Iterator[None]:
+def own_random_numbers(seed: int) -> Iterator[None]:
     """A block whose random numbers depend on the seed alone, and after which the program's go on as before."""
     states = random.getstate(), np.random.get_state()
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
             random.seed(seed)
             np.random.seed(seed % 2**32)
             torch.manual_seed(seed)
@@ -207,11 +267,3 @@ def _validate(trainer: Trainer) -> Dict[str, float]:
         for sample in batches:
             trainer.valid_step(sample)
     return {name: float(value) for name, value in measured.get_smoothed_values().items()}
-
-
-def _save(trainer: Trainer, extra: Dict[str, Any]) -> bytes:
-    trainer.consolidate_optimizer()  # the trainer expects it
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
-        trainer.save_checkpoint(str(path), extra)
-        return path.read_bytes()

@@ -1,34 +1,28 @@
 """The estimators, which work in the manner of scikit-learn."""
 
-import importlib
 import pickle
 import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skiprnn_plugin import SkipRNNClassifier, estimators
+from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.estimators import as_recordings, draw_seed, name_classes
+from skiprnn_plugin.training import choose_by_target
 
-NAMES = np.array(["run", "sit", "walk"])
-
-
-def make_recordings(size, seed, labels=NAMES):
-    """Noise of 30 to 60 samples of 3 numbers, one of which is high for a while; which one it is shows the class."""
-    rng, recordings = np.random.default_rng(seed), []
-    for number in range(size):
-        recording = 0.3 * rng.normal(size=(rng.integers(30, 61), 3))
-        start = rng.integers(0, len(recording) - 8)
-        recording[start : start + 8, number % 3] += 2
-        recordings.append(recording)
-    return recordings, np.resize(labels, size)
+from .command_line import ROOT, run
+from .forked import run_forked
+from .recordings_of_three import NAMES, make_recordings
 
 
 def small(**params):
@@ -59,7 +53,8 @@ def test_is_saved_loaded_and_pickled(fitted, capsys, tmp_path):
     expected = fitted.predict_proba(recordings)
     fitted.save(tmp_path / "model.pt")
     loaded = SkipRNNClassifier.load(tmp_path / "model.pt")
-    assert loaded.get_params() == fitted.get_params() and (loaded.classes_ == NAMES).all()
+    assert loaded.get_params() == fitted.get_params() and loaded.history_ == fitted.history_
+    assert (loaded.classes_ == NAMES).all()
     for other in (loaded, pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(other.predict_proba(recordings), expected)
     np.save(tmp_path / "recording.npy", recordings[0])
@@ -82,14 +77,17 @@ def test_repeats_by_the_seed_and_leaves_the_programs_random_numbers():
     assert torch.rand(3).tolist() == states[0][1]
 
 
-@pytest.mark.parametrize("labels", [NAMES, np.array([2, 7, -1]), np.array([True, False, True])], ids=str)
+@pytest.mark.parametrize(
+    "labels", [NAMES, np.array([2, 7, -1], np.int8), np.array([True, False, True]), NAMES.astype(object)], ids=str
+)
 def test_classes_of_any_type(labels, tmp_path):
     recordings, y = make_recordings(12, seed=0, labels=labels)
     model = small().fit(recordings, y)
     model.save(tmp_path / "model.pt")
-    for each in (model, SkipRNNClassifier.load(tmp_path / "model.pt")):
-        assert (each.classes_ == np.unique(labels)).all() and each.classes_.dtype == labels.dtype
-        assert set(each.predict(recordings)) <= set(labels)
+    for other in (model, SkipRNNClassifier.load(tmp_path / "model.pt")):
+        assert (other.classes_ == np.unique(labels)).all()
+        assert other.classes_.dtype == labels.dtype or labels.dtype == object
+        assert set(other.predict(recordings)) <= set(labels)
 
 
 def test_arrays_of_equal_recordings():
@@ -109,22 +107,96 @@ def test_works_with_scikit_learn():
     assert scores.shape == (2,) and np.isfinite(scores).all()
 
 
-def test_works_without_scikit_learn(monkeypatch):
-    recordings, labels = make_recordings(12, seed=0)
-    for name in ("sklearn.base", "sklearn.exceptions"):
-        monkeypatch.setitem(sys.modules, name, None)
+def test_a_search_over_numbers_of_numpy():
+    recordings, labels = make_recordings(18, seed=0)
+    grid = {"learning_rate": np.logspace(-3, -2, 2), "hidden_size": np.array([4]), "cell": np.array(["gru"])}
+    search = GridSearchCV(small(), grid, cv=2, error_score="raise").fit(recordings, labels)
+    assert search.best_params_["hidden_size"] == 4
+    pickle.loads(pickle.dumps(search)).predict(recordings)
+
+
+WITHOUT_SCIKIT_LEARN = """
+import sys
+sys.modules.update({"sklearn.base": None, "sklearn.exceptions": None})
+from tests.recordings_of_three import make_recordings
+from skiprnn_plugin import SkipRNNClassifier
+
+recordings, labels = make_recordings(12, seed=0)
+model = SkipRNNClassifier(hidden_size=8).set_params(max_updates=2, random_state=0)
+for call in (lambda: model.predict(recordings), lambda: model.set_params(units=3)):
     try:
-        plain = importlib.reload(estimators)
-        model = plain.SkipRNNClassifier(hidden_size=8).set_params(max_updates=2, random_state=0)
-        with pytest.raises(AttributeError, match="expected a call of fit before"):
-            model.predict(recordings)
-        assert 0 <= model.fit(recordings, labels).score(recordings, labels) <= 1
-        assert model.get_params()["max_updates"] == 2
-        with pytest.raises(ValueError, match="^units: expected one of cell, hidden_size"):
-            model.set_params(units=3)
-    finally:
-        monkeypatch.undo()
-        importlib.reload(estimators)
+        call()
+    except (AttributeError, ValueError) as error:
+        print(error)
+print(0 <= model.fit(recordings, labels).score(recordings, labels) <= 1, model.get_params()["max_updates"])
+"""
+
+
+def test_works_without_scikit_learn():
+    process = run_forked("-c", WITHOUT_SCIKIT_LEARN, PYTHONPATH=ROOT)
+    assert process.returncode == 0, process.stderr
+    not_fitted, unknown, rest = process.stdout.splitlines()
+    assert not_fitted == "SkipRNNClassifier: expected a call of fit before, got none"
+    assert unknown.startswith("units: expected one of cell, hidden_size") and rest == "True 2"
+
+
+def test_a_target_is_for_the_budget():
+    recordings, labels = make_recordings(12, seed=0)
+    with pytest.warns(UserWarning, match="target_fraction: .* of the samples are used, where 1.0% are wanted"):
+        model = small(target_fraction=0.01).fit(recordings, labels)
+    assert model.hub_.cfg.criterion.target_fraction == 0.01
+
+
+def stage(accuracy, fraction):
+    return {"accuracy": accuracy, "update_fraction": fraction}
+
+
+@pytest.mark.parametrize(
+    "target, stages, expected",
+    [
+        (None, [stage(0.9, 0.9), stage(1.0, 0.9), stage(1.0, 0.5)], 2),
+        (0.25, [stage(1.0, 0.9), stage(1.0, 0.29), stage(1.0, 0.27), stage(0.33, 0.004)], 2),
+        (0.25, [stage(0.9, 0.9), stage(0.86, 0.2)], 1),  # within the standard error, 0.03
+        (0.25, [stage(0.9, 0.9), stage(0.9, 0.4), stage(0.8, 0.2)], 1),
+    ],
+)
+def test_which_stage_is_chosen(target, stages, expected):
+    """A gate that has closed is not preferred for its thrift."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert choose_by_target(target)(stages, 56) == expected
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, monkeypatch):
+    recordings, labels = make_recordings(12, seed=0)
+    model = small().fit(recordings, labels)
+    expected = model.predict(recordings)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "checkpoints").mkdir()  # in which fairseq would write what it can of a model that diverged
+    with pytest.raises(ValueError, match="learning_rate: training with 1e.30 diverged"):
+        model.set_params(learning_rate=1e30, max_updates=30).fit(recordings, np.resize(["x", "y"], 12))
+    assert (model.predict(recordings) == expected).all() and not list(tmp_path.glob("*/*"))
+    with pytest.raises(ValueError, match="learning_rate: expected a number above 0, got -1"):
+        model.set_params(learning_rate=-1).fit(recordings, labels)
+
+
+def test_two_fits_at_a_time_and_no_threads_left():
+    recordings, labels = make_recordings(18, seed=0)
+    before = threading.active_count()
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(small(batch_size=2).fit, recordings, labels) for _ in range(2)]
+        first, second = (future.result().predict_proba(recordings) for future in futures)
+    np.testing.assert_array_equal(first, second)
+    assert threading.active_count() <= before
+
+
+def test_logging_stays_as_it_was():
+    code = "import logging; from tests.recordings_of_three import make_recordings\n"
+    code += "from skiprnn_plugin import SkipRNNClassifier\n"
+    code += "SkipRNNClassifier(hidden_size=4, max_updates=2).fit(*make_recordings(9, seed=0))\n"
+    code += "print(logging.getLogger().level, logging.getLogger().handlers)"
+    process = run(sys.executable, "-c", code, PYTHONPATH=ROOT)  # in which nothing has been imported yet
+    assert (process.stdout, process.stderr) == ("30 []\n", "")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +208,11 @@ def test_works_without_scikit_learn(monkeypatch):
         ({"target_fraction": 1.5}, "target_fraction: expected a fraction between 0 and 1, got 1.5"),
         ({"validation_fraction": 0}, "validation_fraction: expected a fraction between 0 and 1, got 0"),
         ({"normalize": "yes"}, "normalize: .*got 'yes'"),
-        ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
+        ({"random_state": -1}, "random_state: expected an integer from 0 to 4294967295, got -1"),
+        ({"random_state": "a"}, "random_state: .*got 'a'"),
+        ({"validation_fraction": None}, "validation_fraction: .*got None"),
+        ({"learning_rate": "fast"}, "learning_rate: .*got 'fast'"),
+        ({"device": "tpu"}, "device: expected one of cpu, cuda, got 'tpu'"),
     ],
     ids=str,
 )
@@ -153,6 +229,7 @@ def test_bad_parameters(params, message):
         ([np.ones((3, 2)), np.ones((3, 1))], r"X\[1\]: expected 2 numbers in a sample, as in X\[0\], got 1"),
         ([np.ones((3, 2, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(3, 2, 2\)"),
         ([np.ones((0, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(0, 2\)"),
+        ({"a": np.ones((3, 2))}, r"X: expected a list of arrays \[T, D\], or an array \[N, T, D\], got dict"),
         ([["a", "b"]], r"X\[0\]: expected numbers \[T, D\], got <U1 \(2, 1\)"),
         ([[1.0, float("nan")]], r"X\[0\]: expected finite numbers, got NaN or infinity"),
     ],

@@ -114,7 +114,7 @@ def _check_splits(data: Path, present: Set[str]) -> None:
 
 def _train(args: argparse.Namespace, data: Path) -> Path:
     from ..arguments import as_option_errors, check_size
-    from ..training import plan_classifier, rank_by_target, train
+    from ..training import choose_by_target, plan_classifier, train
     from .plot.figures import replace
 
     sizes = {name: getattr(args, name) for name in ("hidden_size", "num_layers", "batch_size", "max_updates")}
@@ -124,7 +124,7 @@ def _train(args: argparse.Namespace, data: Path) -> Path:
                 check_size(name, size)
         options = {"cell": args.cell, "learning_rate": args.learning_rate, "target_fraction": args.target_fraction}
         plan = plan_classifier(data, seed=OF_DIVISION["seed"] if args.seed is None else args.seed, **sizes, **options)
-        trained = train(plan, rank_by_target(args.target_fraction), True, {})
+        trained = train(plan, choose_by_target(args.target_fraction), True, {})
     except ValueError as error:
         raise UserError(str(error)) from error
     args.save_dir.mkdir(parents=True, exist_ok=True)
