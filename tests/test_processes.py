@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from skiprnn_plugin.criterions.mse_with_budget import MSEWithBudgetCriterion
-from skiprnn_plugin.models import skip_rnn
+from skiprnn_plugin.models import recurrence
 
 from .command_line import PLUGIN, ROOT, run, train, train_options, validate
 from .compare import assert_close, assert_equal
@@ -237,7 +237,7 @@ def gates_that_differ(folder):
         reduce(model)
 
     with (
-        mock.patch.object(skip_rnn, "uniform", lambda seeds, draws: torch.full((len(seeds), draws), [0, 0.99][rank])),
+        mock.patch.object(recurrence, "uniform", lambda seeds, draws: torch.full((len(seeds), draws), [0, 0.99][rank])),
         mock.patch.object(Trainer, "_check_grad_norms", check_on_cpu),
         mock.patch.object(LegacyDistributedDataParallel, "all_reduce_grads", reduce_complete),
     ):
