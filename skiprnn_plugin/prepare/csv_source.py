@@ -22,7 +22,7 @@ class Columns(NamedTuple):
         label: the sequence's class.
         subject: whom it is of; read if it exists.
         split: train, valid or test; read if it exists.
-        ignored: columns to leave out, such as a time.
+        ignored: columns to leave out, such as a time; an empty text leaves out those without a name.
     """
 
     sequence: str = "sequence"
@@ -57,7 +57,7 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            recordings, width = _read(path, file, columns)
+            recordings, features = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
     rows = [recording.row for recording in recordings]
@@ -73,7 +73,7 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
         rows = [{**row, "split": split} for row, split in zip(rows, splits)]
     arrays = [np.array(recording.steps) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
-    return Source(path, rows, width, classes, arrays.__getitem__)
+    return Source(path, rows, len(features), classes, arrays.__getitem__, features=features)
 
 
 def _read(path: Path, file, columns: Columns):
@@ -81,10 +81,7 @@ def _read(path: Path, file, columns: Columns):
     delimiter = max(DELIMITERS, key=header_line.count)
     header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
     places = _find_columns(path, header, columns)
-    others = {*places.values(), *map(header.index, columns.ignored)}
-    features = [place for place in range(len(header)) if place not in others]
-    if not features:
-        raise ValueError(f"{path}:1: expected columns of features, got only {', '.join(header)}")
+    features = _find_features(path, header, places, columns.ignored)
     found: Dict[str, Recording] = {}
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
@@ -108,17 +105,37 @@ def _read(path: Path, file, columns: Columns):
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
         raise ValueError(f"{path}: expected a line for each step, got none")
-    return list(found.values()), len(features)
+    return list(found.values()), [header[place] for place in features]
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
     """The places of the columns that are no features: sequence and label, and subject and split if they exist."""
     for name in (columns.sequence, columns.label, *columns.ignored):
-        if header.count(name) != 1:
-            found = "two of them" if name in header else f"columns {', '.join(header)}"
-            raise ValueError(f"{path}:1: expected a column {name!r}, got {found}")
+        if name not in header:
+            raise ValueError(f"{path}:1: expected a column {name!r}, got columns {', '.join(header)}")
     known = {"sequence": columns.sequence, "label": columns.label, "subject": columns.subject, "split": columns.split}
     return {what: header.index(name) for what, name in known.items() if name in header}
+
+
+def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ignored: Sequence[str]) -> List[int]:
+    """The places of the features. Raises ValueError if there are none, or if one has no name or a repeated one."""
+    for place, name in enumerate(header):
+        if name in ignored:
+            continue
+        if not name:
+            raise ValueError(
+                f"{path}:1: expected a name for each column, got none for column {place + 1} (the numbers of a table's "
+                'rows, perhaps); --ignore-columns "" leaves it out'
+            )
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{path}:1: expected a column {name!r}, got {header.count(name)} of them; --ignore-columns {name} "
+                "leaves them out"
+            )
+    features = [place for place, name in enumerate(header) if place not in places.values() and name not in ignored]
+    if not features:
+        raise ValueError(f"{path}:1: expected columns of features, got only {', '.join(header)}")
+    return features
 
 
 def _as_number(column: str, text: str, delimiter: str) -> float:

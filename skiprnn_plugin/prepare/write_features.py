@@ -3,7 +3,7 @@
 import json
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Source(NamedTuple):
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
         passes_over: whether sequences that can't be read are left out.
+        features: the names of the features, for ``prepare.json``; None if they have none.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Source(NamedTuple):
     classes: List[str]
     load: Callable[[int], np.ndarray]
     passes_over: bool = False
+    features: Optional[List[str]] = None
 
 
 class Outcome(NamedTuple):
@@ -152,6 +154,7 @@ def _finish(
         "source": source.path.resolve().name,
         **options,
         "features": source.width,
+        **({} if source.features is None else {"feature_names": source.features}),
         "splits": splits,
         "passed_over": passed_over,
     }

@@ -1,5 +1,7 @@
 """``skiprnn-prepare features`` of data as people have them: arrays without subjects, tables, other manifests."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -160,12 +162,28 @@ def test_tables_with_other_columns(prints, tmp_path):
         ("sequence,label,x\na,up,1", (), "own.csv: expected sequences for each split, got none of 1 for "),
         ("sequence,label,x", ("--ignore-columns", "time"), "own.csv:1: expected a column 'time', got columns"),
         ("sequence,label,x", ("--seed", -1), "--seed: expected at least 0, got -1"),
+        (
+            ",sequence,label,x\n0,a,up,1",
+            (),
+            "own.csv:1: expected a name for each column, got none for column 1 (the numbers of a table's rows, "
+            'perhaps); --ignore-columns "" leaves it out',
+        ),
+        ("sequence,label,x,x", (), "own.csv:1: expected a column 'x', got 2 of them; --ignore-columns x leaves them"),
+        ("label,sequence,label,x", (), "own.csv:1: expected a column 'label', got 2 of them"),
     ],
 )
 def test_wrong_tables(fails, tmp_path, text, options, message):
     (tmp_path / "own.csv").write_text(text)
     assert message in fails(main, "features", tmp_path / "own.csv", tmp_path / "dest", *options)
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+def test_the_numbers_of_rows_can_be_left_out(prints, tmp_path):
+    """As tables have them that pandas has written; what is a feature is told."""
+    write_table(tmp_path / "own.csv", header=("sequence", "label", "", "x", "y"), more=lambda number: ("7",))
+    text = prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--ignore-columns", "")
+    assert text.endswith("; 2 features (x, y)\n") and read(tmp_path / "dest")[1][0].shape[1] == 2
+    assert json.loads((tmp_path / "dest/prepare.json").read_text())["feature_names"] == ["x", "y"]
 
 
 def test_options_of_tables_are_for_tables(fails, tmp_path):

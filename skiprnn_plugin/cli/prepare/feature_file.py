@@ -37,7 +37,12 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
         "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
     )
     columns.add_argument("--label-column", metavar="NAME", help="the class of a sequence (default: label)")
-    columns.add_argument("--ignore-columns", nargs="+", metavar="NAME", help="columns to leave out, such as a time")
+    columns.add_argument(
+        "--ignore-columns",
+        nargs="+",
+        metavar="NAME",
+        help='columns to leave out, such as a time; "" leaves out one without a name',
+    )
 
 
 def read_file(args: argparse.Namespace):
