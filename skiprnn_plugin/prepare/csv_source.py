@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.manifest import check_name, clean_value
 from ..reading import show_progress
-from .splits import Division
+from .splits import Division, check_classes
 from .write_features import Source
 
 DELIMITERS = ",;\t"
@@ -53,7 +53,8 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
         divide: divides the subjects, or the sequences if there are none, unless the file has a column of splits.
 
     Raises:
-        ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence.
+        ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence, or
+            the split train lacks a class.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -61,16 +62,17 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
     rows = [recording.row for recording in recordings]
-    if "split" not in rows[0]:
-        labels = [row["label"] for row in rows]
-        subjects = [row["subject"] for row in rows] if "subject" in rows[0] else None
-        try:
-            splits = divide(labels, subjects)
-        except ValueError as error:
-            if str(error).partition(":")[0] in vars(divide):  # an option
-                raise
-            raise ValueError(f"{path}: {error}") from error
-        rows = [{**row, "split": split} for row, split in zip(rows, splits)]
+    labels = [row["label"] for row in rows]
+    try:
+        if "split" in rows[0]:
+            check_classes(labels, [row["split"] for row in rows])
+        else:
+            splits = divide(labels, [row["subject"] for row in rows] if "subject" in rows[0] else None)
+            rows = [{**row, "split": split} for row, split in zip(rows, splits)]
+    except ValueError as error:
+        if str(error).partition(":")[0] in vars(divide):  # an option
+            raise
+        raise ValueError(f"{path}: {error}") from error
     arrays = [np.array(recording.steps) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
     return Source(path, rows, len(features), classes, arrays.__getitem__, features=features)

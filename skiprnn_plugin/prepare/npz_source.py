@@ -50,7 +50,8 @@ def read_npz(path: Path, divide: Division) -> Source:
         divide: divides the subjects, or the sequences if the file has no ``subject``.
 
     Raises:
-        ValueError: the file is not what it should be, a named subject does not exist, or a split gets no sequence.
+        ValueError: the file is not what it should be, a named subject does not exist, a split gets no sequence, or the
+            split train lacks a class.
     """
     with _open(path) as file:
         arrays = _read_arrays(path, file)

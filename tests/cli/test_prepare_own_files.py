@@ -8,6 +8,7 @@ import pytest
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_items
 from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.prepare.splits import divide_classes
 
 from ..command_line import train
 from ..tiny_features import LABELS, WIDTH, sequences, write_features
@@ -184,6 +185,35 @@ def test_the_numbers_of_rows_can_be_left_out(prints, tmp_path):
     text = prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--ignore-columns", "")
     assert text.endswith("; 2 features (x, y)\n") and read(tmp_path / "dest")[1][0].shape[1] == 2
     assert json.loads((tmp_path / "dest/prepare.json").read_text())["feature_names"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "sizes, fractions",
+    [
+        ((10, 2), {"valid": 0.8}),
+        ((3, 3), {"test": 0.4, "valid": 0.5}),
+        ((5, 4), {"test": 0.9, "valid": 0.05}),
+        ((2, 1), {"test": 0.8, "valid": 0.8}),
+    ],
+)
+def test_every_class_is_in_every_split_that_it_suffices_for(sizes, fractions):
+    labels = np.repeat([0, 1], sizes)
+    splits = np.array(divide_classes(labels.tolist(), fractions, 0))
+    for label, size in enumerate(sizes):
+        found = set(splits[labels == label])
+        assert "train" in found and (found == {"train", *fractions} or size <= len(fractions))
+
+
+def test_a_class_that_train_lacks_is_refused(fails, tmp_path):
+    """Where subjects decide, or a column."""
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES, subject=np.array(["a", "b", "a", "c"] * 3))
+    dest, chosen = tmp_path / "dest", ("--held-out-subjects", "b", "--valid-subjects", "c")
+    message = "expected sequences of every class in split train, got class 'sit' only in "
+    assert f"own.npz: {message}test" in fails(main, "features", tmp_path / "own.npz", dest, *chosen)
+    header = ("sequence", "label", "split", "x", "y")
+    write_table(tmp_path / "own.csv", header=header, more=lambda number: (("train", "valid")[number % 2],))
+    assert f"own.csv: {message}valid" in fails(main, "features", tmp_path / "own.csv", dest)
+    assert not dest.exists()
 
 
 def test_options_of_tables_are_for_tables(fails, tmp_path):
