@@ -1,8 +1,10 @@
 """Reads sequences and their labels from one ``.csv`` file, a line for each step."""
 
 import csv
+import sys
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -40,21 +42,45 @@ class Recording:
         self.steps: List[List[float]] = []
 
 
-def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
+class _Names:
+    """The names in a column, of which no two may be the same number, as ``1`` and ``1.0`` are in tables that were put
+    together from several."""
+
+    def __init__(self):
+        self.known: Set[str] = set()
+        self.numbers: Dict[Decimal, str] = {}
+
+    def add(self, what: str, name: str) -> None:
+        if name in self.known:
+            return
+        self.known.add(name)
+        try:
+            number = Decimal(name)
+        except InvalidOperation:
+            return
+        if number.is_finite() and self.numbers.setdefault(number, name) != name:
+            raise ValueError(f"expected each {what} written in one way, got {name!r} and {self.numbers[number]!r}")
+
+
+def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bool]:
     """Sequences from a ``.csv`` file with a header and a line for each step.
 
     The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
     others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs; with semicolons or tabs,
-    numbers may have decimal commas. The steps of a sequence are in the file's order.
+    numbers may have decimal commas. The steps of a sequence are in the file's order. If the splits of a column divide
+    the sequences of a subject, standard error says so.
 
     Args:
         path: the file.
         columns: the names of the columns.
         divide: divides the subjects, or the sequences if there are none, unless the file has a column of splits.
 
+    Returns:
+        the sequences, and whether ``divide`` divided them.
+
     Raises:
         ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence, or
-            the split train lacks a class.
+            the split train lacks a class; or ``divide`` has options of the user although a column decides.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -62,20 +88,41 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
     rows = [recording.row for recording in recordings]
-    labels = [row["label"] for row in rows]
+    labels, is_divided = [row["label"] for row in rows], "split" not in rows[0]
+    if divide.given and not is_divided:
+        raise ValueError(
+            f"{divide.given[0]}: expected no column {columns.split!r} in {path}, as it decides what is held out; "
+            f"--ignore-columns {columns.split} leaves it out"
+        )
     try:
-        if "split" in rows[0]:
-            check_classes(labels, [row["split"] for row in rows])
-        else:
+        if is_divided:
             splits = divide(labels, [row["subject"] for row in rows] if "subject" in rows[0] else None)
             rows = [{**row, "split": split} for row, split in zip(rows, splits)]
+        else:
+            check_classes(labels, [row["split"] for row in rows])
+            _warn_of_divided_subjects(path, rows)
     except ValueError as error:
         if str(error).partition(":")[0] in vars(divide):  # an option
             raise
         raise ValueError(f"{path}: {error}") from error
     arrays = [np.array(recording.steps) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
-    return Source(path, rows, len(features), classes, arrays.__getitem__, features=features)
+    return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
+
+
+def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> None:
+    """Print a warning if there are subjects with sequences in several splits."""
+    splits: Dict[str, Dict[str, None]] = {}
+    for row in rows:
+        if "subject" in row:
+            splits.setdefault(row["subject"], {})[row["split"]] = None
+    divided = [subject for subject, found in splits.items() if len(found) > 1]
+    if divided:
+        print(
+            f"{path}: warning: {len(divided):,} of {len(splits):,} subjects are in several splits, such as "
+            f"{divided[0]!r} in {' and '.join(splits[divided[0]])}",
+            file=sys.stderr,
+        )
 
 
 def _read(path: Path, file, columns: Columns):
@@ -85,6 +132,7 @@ def _read(path: Path, file, columns: Columns):
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
     found: Dict[str, Recording] = {}
+    names = {what: _Names() for what in places}
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num + 1
@@ -93,6 +141,8 @@ def _read(path: Path, file, columns: Columns):
                 raise ValueError(f"expected {len(header)} columns, as the header has, got {len(fields)}")
             row = {name: clean_value(name, fields[place]) for name, place in places.items()}
             check_name(row["sequence"])
+            for what, value in row.items():
+                names[what].add(what, value)
             recording = found.get(row["sequence"])
             if recording is None:
                 recording = found[row["sequence"]] = Recording(row, number)
@@ -115,8 +165,11 @@ def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[s
     for name in (columns.sequence, columns.label, *columns.ignored):
         if name not in header:
             raise ValueError(f"{path}:1: expected a column {name!r}, got columns {', '.join(header)}")
+    for name in (columns.sequence, columns.label):
+        if name in columns.ignored:
+            raise ValueError(f"ignore_columns: expected columns besides the sequence's and the label's, got {name!r}")
     known = {"sequence": columns.sequence, "label": columns.label, "subject": columns.subject, "split": columns.split}
-    return {what: header.index(name) for what, name in known.items() if name in header}
+    return {what: header.index(name) for what, name in known.items() if name in header and name not in columns.ignored}
 
 
 def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ignored: Sequence[str]) -> List[int]:

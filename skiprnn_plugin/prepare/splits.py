@@ -18,6 +18,7 @@ class Division:
         held_out_fraction, valid_fraction: the fraction of all subjects to draw for test and for valid; of the sequences
             of each class if they have no subjects.
         seed: the seed of these draws.
+        given: the options that the user gave, of which there should be none where a file says the splits itself.
     """
 
     held_out_subjects: Optional[Sequence[str]]
@@ -25,6 +26,7 @@ class Division:
     held_out_fraction: float
     valid_fraction: float
     seed: int
+    given: Sequence[str] = ()
 
     def __call__(
         self, labels: Sequence[str], subjects: Optional[Sequence[str]], names: Optional[Sequence[str]] = None

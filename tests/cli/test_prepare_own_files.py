@@ -171,12 +171,55 @@ def test_tables_with_other_columns(prints, tmp_path):
         ),
         ("sequence,label,x,x", (), "own.csv:1: expected a column 'x', got 2 of them; --ignore-columns x leaves them"),
         ("label,sequence,label,x", (), "own.csv:1: expected a column 'label', got 2 of them"),
+        (
+            "sequence,label,split,x\na,up,train,1",
+            ("--valid-fraction", 0.5),
+            "error: --valid-fraction: expected no column 'split' in ",
+        ),
+        (
+            "sequence,label,x",
+            ("--ignore-columns", "label"),
+            "--ignore-columns: expected columns besides the sequence's and the label's, got 'label'",
+        ),
+        *(
+            (
+                f"sequence,label,subject,x\n{first},1\n{second},1",
+                (),
+                f"own.csv:3: expected each {what} written in one way, got '1.0' and '1'",
+            )
+            for what, first, second in (
+                ("sequence", "1,up,anna", "1.0,up,anna"),
+                ("label", "a,1,anna", "b,1.0,anna"),
+                ("subject", "a,up,1", "b,up,1.0"),
+            )
+        ),
     ],
 )
 def test_wrong_tables(fails, tmp_path, text, options, message):
     (tmp_path / "own.csv").write_text(text)
     assert message in fails(main, "features", tmp_path / "own.csv", tmp_path / "dest", *options)
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+def test_a_column_of_splits_decides_unless_it_is_left_out(prints, capsys, tmp_path):
+    """The record has the options that decided, and subjects in several splits are reported."""
+    header = ("sequence", "label", "split", "subject", "x", "y")
+    splits = ("train", "train", "valid")
+    write_table(tmp_path / "own.csv", header=header, more=lambda number: (splits[number % 3], str(number % 5)))
+    options = [str(tmp_path / "own.csv"), str(tmp_path / "given")]
+    assert main(["features", *options]) == 0
+    message = "own.csv: warning: 4 of 5 subjects are in several splits, such as '0' in train and valid\n"
+    assert capsys.readouterr().err.endswith(message)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "drawn", "--ignore-columns", "split", "--seed", 5)
+    records = [json.loads((tmp_path / name / "prepare.json").read_text()) for name in ("given", "drawn")]
+    assert [list(record["splits"]) for record in records] == [["train", "valid"], ["train", "valid", "test"]]
+    assert "seed" not in records[0] and records[1]["seed"] == 5
+    items = read(tmp_path / "drawn")[0]
+    assert len({(item.fields["subject"], item.split) for item in items}) == 5
+    ignored = ("--ignore-columns", "split", "subject", "--seed", 1)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "neither", *ignored)
+    items = read(tmp_path / "neither")[0]
+    assert "subject" not in items[0].fields and [item.split for item in items].count("test") == 2
 
 
 def test_the_numbers_of_rows_can_be_left_out(prints, tmp_path):

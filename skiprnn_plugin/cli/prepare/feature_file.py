@@ -58,14 +58,15 @@ def read_file(args: argparse.Namespace):
             raise UserError(f"--{name.replace('_', '-')}: expected a number between 0 and 1, got {options[name]}")
     if options["seed"] < 0:
         raise UserError(f"--seed: expected at least 0, got {options['seed']}")
-    divide = Division(**options)
-    with as_option_errors(options):
+    divide = Division(**options, given=[name for name in OF_DIVISION if getattr(args, name) is not None])
+    with as_option_errors({**OF_DIVISION, **OF_COLUMNS}):
         if args.source.suffix.lower() != ".csv":
             refuse(args, OF_COLUMNS, "a .csv file")
             return read_npz(args.source, divide), options
         columns = _options(args, OF_COLUMNS)
         names = Columns(columns["sequence_column"], columns["label_column"], ignored=tuple(columns["ignore_columns"]))
-        return read_csv(args.source, names, divide), {**options, **columns}
+        source, is_divided = read_csv(args.source, names, divide)
+        return source, {**(options if is_divided else {}), **columns}
 
 
 def _options(args: argparse.Namespace, defaults: Dict[str, Any]) -> Dict[str, Any]:
