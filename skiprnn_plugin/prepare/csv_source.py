@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from array import array
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
@@ -35,11 +36,11 @@ class Columns(NamedTuple):
 
 
 class Recording:
-    """A sequence while it is read: what its lines agree on, the first of its lines, and its steps."""
+    """A sequence while it is read: what its lines agree on, the first of its lines, and the numbers of its steps."""
 
     def __init__(self, row: Dict[str, str], line: int):
         self.row, self.line = row, line
-        self.steps: List[List[float]] = []
+        self.steps = array("d")
 
 
 class _Names:
@@ -67,8 +68,8 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
 
     The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
     others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs; with semicolons or tabs,
-    numbers may have decimal commas. The steps of a sequence are in the file's order. If the splits of a column divide
-    the sequences of a subject, standard error says so.
+    all numbers of the file may have decimal commas. The steps of a sequence are in the file's order. If a column of
+    splits divides the sequences of a subject, standard error says so.
 
     Args:
         path: the file.
@@ -105,7 +106,7 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
         if str(error).partition(":")[0] in vars(divide):  # an option
             raise
         raise ValueError(f"{path}: {error}") from error
-    arrays = [np.array(recording.steps) for recording in recordings]
+    arrays = [np.frombuffer(recording.steps).reshape(-1, len(features)) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
     return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
 
@@ -131,7 +132,7 @@ def _read(path: Path, file, columns: Columns):
     header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
-    found: Dict[str, Recording] = {}
+    numbers, found = _Numbers(delimiter), {}
     names = {what: _Names() for what in places}
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
@@ -152,7 +153,7 @@ def _read(path: Path, file, columns: Columns):
                         f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line "
                         f"{recording.line}, got {value!r}"
                     )
-            recording.steps.append([_as_number(header[place], fields[place], delimiter) for place in features])
+            recording.steps.extend([numbers.read(header[place], fields[place], number) for place in features])
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
@@ -193,14 +194,27 @@ def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ig
     return features
 
 
-def _as_number(column: str, text: str, delimiter: str) -> float:
-    """Raises ValueError if the field is not a number, with a decimal point or, where columns allow it, a comma."""
-    plain = text.strip()
-    if delimiter != "," and "." not in plain and plain.count(",") == 1:
-        plain = plain.replace(",", ".")
-    try:
-        if "_" in plain:  # 1_000 is a number to Python
-            raise ValueError
-        return float(plain)
-    except ValueError:
-        raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
+class _Numbers:
+    """Reads the numbers of a file, which have decimal points or, where columns allow it, decimal commas, not both."""
+
+    def __init__(self, delimiter: str):
+        self.marks = "." if delimiter == "," else ".,"
+        self.seen: Dict[str, int] = {}  # the first line of each mark
+
+    def read(self, column: str, text: str, line: int) -> float:
+        """Raises ValueError if the field is not a number, or is written unlike the numbers before."""
+        plain = text.strip()
+        marks = [mark for mark in self.marks if mark in plain]
+        for mark in marks:
+            other, first = next(((other, line) for other, line in self.seen.items() if other != mark), ("", 0))
+            if other:
+                raise ValueError(f"column {column!r}: expected a decimal {other!r}, as in line {first}, got {text!r}")
+        try:
+            if "_" in plain or len(marks) > 1:  # 1_000 is a number to Python
+                raise ValueError
+            number = float(plain.replace(",", ".") if marks == [","] else plain)
+        except ValueError:
+            raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
+        for mark in marks:
+            self.seen.setdefault(mark, line)
+        return number

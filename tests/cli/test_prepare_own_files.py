@@ -153,6 +153,16 @@ def test_tables_with_other_columns(prints, tmp_path):
         ("sequence,label,x\na,up,1,5", (), "own.csv:2: expected 3 columns, as the header has, got 4"),
         ("sequence,label,x\na,up,1_0", (), "own.csv:2: column 'x': expected a number, got '1_0'"),
         ("sequence;label;x\na;up;1.000,5", (), "own.csv:2: column 'x': expected a number, got '1.000,5'"),
+        (
+            "sequence;label;x;y\na;up;1;2\na;up;999.5;1,234",
+            (),
+            "own.csv:3: column 'y': expected a decimal '.', as in line 3, got '1,234'",
+        ),
+        (
+            "sequence\tlabel\tx\na\tup\t1,5\na\tup\t1.5",
+            (),
+            "own.csv:3: column 'x': expected a decimal ',', as in line 2, got '1.5'",
+        ),
         ("sequence,label,x\na,up,", (), "own.csv:2: column 'x': expected a number, got ''"),
         (
             "sequence,label,x\na,up,1\na,down,1",
