@@ -52,7 +52,8 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     """Write ``manifest.tsv``, ``features.npy``, ``statistics.npz``, ``classes.txt`` and ``prepare.json``.
 
     If the folder holds an interrupted run for the same source and options, that run is resumed: finished sequences are
-    neither read nor written again, and the result is the same as without the interruption. Only one sequence at a time
+    neither read nor written again, and the result is the same as without the interruption. A file that has changed
+    since then is another source; whether the files of a folder have changed is not checked. Only one sequence at a time
     is in memory.
 
     Args:
@@ -72,7 +73,13 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     if len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
     known = json.dumps(
-        {"path": str(source.path.resolve()), "options": options, "rows": zlib.crc32(repr(source.rows).encode())}
+        {
+            "path": str(source.path.resolve()),
+            "version": _find_version(source.path),
+            "options": options,
+            "rows": zlib.crc32(repr(source.rows).encode()),
+            "width": source.width,
+        }
     )
     outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
     with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
@@ -86,6 +93,14 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
             log.flush()
             outcomes.append(outcome)
     return _finish(source, folder, dtype, options, outcomes)
+
+
+def _find_version(path: Path) -> Optional[Tuple[int, int]]:
+    """What tells a file from the one that was there before: its size in bytes and when it changed; None of a folder."""
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcome]:

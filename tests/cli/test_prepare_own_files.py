@@ -275,6 +275,36 @@ def test_options_of_tables_are_for_tables(fails, tmp_path):
     assert "--label-column: is only for a .csv file, got " in message
 
 
+@pytest.mark.parametrize("changed", ["values", "width", "nothing"])
+def test_an_interrupted_run_of_a_file_that_has_changed(prints, tmp_path, monkeypatch, changed):
+    """It starts again from the first sequence, where the names, labels and lengths are those of before."""
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES)
+    arguments = ("features", tmp_path / "own.npz", tmp_path / "dest")
+    read_before = []
+
+    def interrupted(array, dtype):
+        if len(read_before) == 4:
+            raise KeyboardInterrupt
+        read_before.append(array)
+        return array.astype(dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skiprnn_plugin.prepare.write_features.as_finite", interrupted)
+        assert main(list(map(str, arguments))) == 130 and not (tmp_path / "dest").exists()
+    arrays = {"values": [-array for array in ARRAYS], "width": [array[:, :1] for array in ARRAYS], "nothing": ARRAYS}
+    if changed != "nothing":
+        np.savez(tmp_path / "own.npz", *arrays[changed], labels=NAMES)
+    read_after = []
+    monkeypatch.setattr(
+        "skiprnn_plugin.prepare.write_features.as_finite",
+        lambda array, dtype: read_after.append(array) or array.astype(dtype),
+    )
+    prints(main, *arguments)
+    assert len(read_after) == (8 if changed == "nothing" else 12)
+    for array, expected in zip(read(tmp_path / "dest")[1], arrays[changed]):
+        np.testing.assert_array_equal(array, expected.astype(np.float32))
+
+
 @pytest.mark.parametrize("delimiter", [",", ";"])
 def test_other_manifests(prints, fails, tmp_path, delimiter):
     """A manifest.csv, without the steps, and with the files' whole names; for training too."""
