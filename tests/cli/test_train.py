@@ -45,12 +45,54 @@ def test_takes_a_folder_with_its_splits(prints, tmp_path, is_prepared):
     assert (tmp_path / "run/data").exists() != is_prepared
 
 
-def test_an_interrupted_run_is_repeated(prints, source, tmp_path):
-    prints(main, source, "--save-dir", tmp_path / "run", *QUICK)
-    for name in ("checkpoint_best.pt", "samples.png"):
-        (tmp_path / "run" / name).unlink()
-    prints(main, source, "--save-dir", tmp_path / "run", *QUICK)
-    assert (tmp_path / "run/checkpoint_best.pt").is_file()
+@pytest.mark.parametrize("place", ["prepare.write_features._load", "prepare.new_folder._check", "training.train"])
+def test_an_interrupted_run_is_repeated(prints, source, tmp_path, monkeypatch, place):
+    arguments = (source, "--save-dir", tmp_path / "run", *QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"skiprnn_plugin.{place}", interrupted)
+        assert main(list(map(str, arguments))) == 130
+    prints(main, *arguments)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint_best.pt", "data", "samples.png"]
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_data_of_other_commands_are_not_replaced(prints, fails, source, tmp_path, monkeypatch, is_finished):
+    run = tmp_path / "run"
+    if is_finished:
+        prints(prepare, "features", source, run / "data")
+    else:
+        monkeypatch.setattr("skiprnn_plugin.prepare.write_features._load", interrupted)
+        assert prepare(["features", str(source), str(run / "data")]) == 130
+    (name,) = [path.name for path in run.iterdir()]
+    held = {path.name: path.read_bytes() for path in (run / name).iterdir()}
+    message = fails(main, source, "--save-dir", run, *QUICK)
+    assert f"--save-dir: expected a folder that does not exist yet, got {run}, which holds {name}, " in message
+    assert {path.name: path.read_bytes() for path in (run / name).iterdir()} == held
+    if is_finished:
+        prints(main, run / "data", "--save-dir", run, *QUICK)  # they are what to train on
+        assert {path.name: path.read_bytes() for path in (run / name).iterdir()} == held
+
+
+def test_the_seeds_of_the_training_and_of_the_division(prints, source, tmp_path, monkeypatch):
+    plans = []
+
+    def remembered(plan, *arguments):
+        plans.append(plan)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skiprnn_plugin.training.train", remembered)
+    folder = write_features(tmp_path / "folder")
+    for number, arguments in enumerate(
+        [(folder, "--seed", 7), (source, "--seed", 7), (source, "--split-seed", 7), (source,)]
+    ):
+        assert main([*map(str, arguments), "--save-dir", str(tmp_path / str(number))]) == 130
+    assert [plan.seed for plan in plans] == [7, 7, 1, 1]
+    manifests = [(tmp_path / str(number) / "data/manifest.tsv").read_text() for number in (1, 2, 3)]
+    assert manifests[0] == manifests[2] != manifests[1]
 
 
 @pytest.mark.parametrize(
@@ -63,17 +105,24 @@ def test_an_interrupted_run_is_repeated(prints, source, tmp_path):
             "--target-fraction: expected a fraction between 0 and 1, got",
         ),
         (("--save-dir", "run", "--valid-fraction", "2"), "--valid-fraction: expected a number between 0 and 1, got 2"),
+        (("--save-dir", "run", "--learning-rate", "-1"), "--learning-rate: expected a finite number above 0, got -1"),
+        (("--save-dir", "run", "--learning-rate", "nan"), "--learning-rate: expected a finite number above 0, got nan"),
+        (("--save-dir", "run", "--seed", "-1"), "--seed: expected an integer of at least 0, below 2**32, got -1"),
+        (("--save-dir", "run", "--split-seed", "-1"), "--split-seed: expected at least 0, got -1"),
         (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv file, got "),
     ],
 )
 def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     assert message in fails(main, source, *options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "own.npz"]
 
 
 def test_wrong_data(fails, tmp_path):
     assert "no.npz: no such file or folder" in fails(main, tmp_path / "no.npz", "--save-dir", tmp_path / "run")
     folder = write_features(tmp_path / "data")
+    message = fails(main, folder, "--save-dir", tmp_path / "run", "--split-seed", 3)
+    assert "--split-seed: is only for an .npz or .csv file, got " in message
     manifest = folder / "manifest.tsv"
     manifest.write_text(manifest.read_text().replace("\tvalid\t", "\tdev\t"))
     message = fails(main, folder, "--save-dir", tmp_path / "run")
