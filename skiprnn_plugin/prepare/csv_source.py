@@ -1,9 +1,10 @@
-"""Reads sequences and their labels from one ``.csv`` file, a line for each step."""
+"""Reads sequences and their labels from one ``.csv`` or ``.tsv`` file, a line for each step."""
 
 import csv
+import re
 import sys
 from array import array
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
@@ -15,6 +16,7 @@ from .splits import Division, check_classes
 from .write_features import Source
 
 DELIMITERS = ",;\t"
+PLAIN = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")  # a number as tables have it, not 1e5 or 1_0, which may be names
 
 
 class Columns(NamedTuple):
@@ -55,21 +57,18 @@ class _Names:
         if name in self.known:
             return
         self.known.add(name)
-        try:
-            number = Decimal(name)
-        except InvalidOperation:
-            return
-        if number.is_finite() and self.numbers.setdefault(number, name) != name:
-            raise ValueError(f"expected each {what} written in one way, got {name!r} and {self.numbers[number]!r}")
+        first = self.numbers.setdefault(Decimal(name), name) if PLAIN.fullmatch(name) else name
+        if first != name:
+            raise ValueError(f"expected each {what} written in one way, got {name!r} and {first!r}")
 
 
 def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bool]:
-    """Sequences from a ``.csv`` file with a header and a line for each step.
+    """Sequences from a ``.csv`` or ``.tsv`` file with a header and a line for each step.
 
     The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
-    others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs; with semicolons or tabs,
-    all numbers of the file may have decimal commas. The steps of a sequence are in the file's order. If a column of
-    splits divides the sequences of a subject, standard error says so.
+    others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs, in a ``.tsv`` file by
+    tabs; with semicolons or tabs, all numbers of the file may have decimal commas. The steps of a sequence are in the
+    file's order. If a column of splits divides the sequences of a subject, standard error says so.
 
     Args:
         path: the file.
@@ -87,7 +86,7 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
         with open(path, encoding="utf-8-sig", newline="") as file:
             recordings, features = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
+        raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
     rows = [recording.row for recording in recordings]
     labels, is_divided = [row["label"] for row in rows], "split" not in rows[0]
     if divide.given and not is_divided:
@@ -128,7 +127,7 @@ def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> Non
 
 def _read(path: Path, file, columns: Columns):
     header_line = file.readline()
-    delimiter = max(DELIMITERS, key=header_line.count)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)
     header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)

@@ -213,7 +213,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ({"subject": None, "labels": None}, "expected an array labels, got values, lengths, label_names"),
         (
             {"values": np.zeros((55, 2), bool)},
-            r"values: expected numbers \[sum of steps, D\] or \[N, T, D\], got bool (55, 2)",
+            r"values: expected numbers \[sum of steps, D\], \[N, T, D\] or \[N, T\], got bool (55, 2)",
         ),
         ({"lengths": None}, r"expected an array lengths beside values \[steps, features\], got none"),
         (
@@ -231,7 +231,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ({"labels": np.arange(10)}, "labels: expected numbers of 0 to 1, as there are label_names"),
         ({"subject": np.zeros((10, 1), int)}, "subject: expected whole numbers or names in one row, got int64 (10, 1)"),
         ({"subject": np.zeros(10, int)}, "expected subjects for each split, got none of 1 for "),
-        ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; a list"),
+        ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; names"),
         ({"values": np.array([None] * 10)}, "values: holds pickled objects, which are never loaded; a list"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",

@@ -66,9 +66,22 @@ def test_whole_numbers_of_one_feature(prints, tmp_path):
     values = np.random.default_rng(0).integers(-9, 9, (12, 7)).astype(np.int16)
     np.savez(tmp_path / "list.npz", *values, labels=NAMES)
     np.savez(tmp_path / "block.npz", values=values[:, :, None], labels=NAMES)
-    for name in ("list", "block"):
+    np.savez(tmp_path / "rows.npz", values=values, labels=NAMES)
+    np.savez(tmp_path / "padded.npz", values=np.pad(values, ((0, 0), (0, 2))), lengths=[7] * 12, labels=NAMES)
+    for name in ("list", "block", "rows", "padded"):
         prints(main, "features", tmp_path / f"{name}.npz", tmp_path / name)
         np.testing.assert_array_equal(np.stack(read(tmp_path / name)[1]), values[:, :, None])
+
+
+@pytest.mark.parametrize("dtype", [bool, np.float32])
+def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
+    numbers = np.arange(12) % 2
+    subjects = np.repeat([3, 7, 9], 4).astype(np.float64)
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=numbers.astype(dtype), subject=subjects)
+    prints(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--held-out-subjects", 7, "--valid-subjects", 3)
+    items = read(tmp_path / "dest")[0]
+    assert [item.label for item in items] == list(map(str, numbers))
+    assert [item.split for item in items] == ["valid"] * 4 + ["test"] * 4 + ["train"] * 4
 
 
 @pytest.mark.parametrize(
@@ -79,11 +92,17 @@ def test_whole_numbers_of_one_feature(prints, tmp_path):
         ({"arr_0": np.array(ARRAYS[:2], object)}, "arr_0: holds pickled objects, which are never loaded"),
         ({"arr_0": np.ones((3, 2, 2))}, "arr_0: expected numbers [T, D], got float64 (3, 2, 2)"),
         ({"arr_0": ARRAYS[0]}, "labels: expected one for each of the 1 sequences, got 12"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array(["up"], object)},
+            "labels: holds pickled objects, which are never loaded; names go in as labels=numpy.array(names, dtype=str",
+        ),
+        ({"arr_0": ARRAYS[0], "labels": np.array([0.5])}, "labels: expected whole numbers or names in one row, got"),
+        ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
     ],
-    ids=["gap", "width", "objects", "3-D", "labels"],
+    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
 )
 def test_wrong_lists(fails, tmp_path, arrays, message):
-    np.savez(tmp_path / "own.npz", labels=NAMES, **arrays)
+    np.savez(tmp_path / "own.npz", **{"labels": NAMES, **arrays})
     assert message in fails(main, "features", tmp_path / "own.npz", tmp_path / "dest")
     assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
 
@@ -99,7 +118,10 @@ def test_too_few_sequences_and_subjects_that_are_missing(fails, tmp_path):
     assert "empty.npz: can't be read as a .npz file (" in fails(main, "features", tmp_path / "empty.npz", dest)
     np.save(tmp_path / "one.npy", ARRAYS[0])
     message = fails(main, "features", tmp_path / "one.npy", dest)
-    assert "one.npy: can't be read as a .npz file (it holds a single array)" in message
+    assert "one.npy: expected a folder, or a file .npz, .csv, .tsv" in message
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    message = fails(main, "features", tmp_path / "one.npz", dest)
+    assert "one.npz: can't be read as a .npz file (it holds a single array)" in message
 
 
 def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "x", "y"), more=lambda number: ()):
@@ -116,8 +138,9 @@ def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "
 
 @pytest.mark.parametrize("delimiter, decimal", [(",", "."), (";", "."), (";", ","), ("\t", ",")], ids=repr)
 def test_tables(prints, tmp_path, delimiter, decimal):
-    write_table(tmp_path / "own.csv", delimiter, decimal)
-    prints(main, "features", tmp_path / "own.csv", tmp_path / "dest")
+    source = tmp_path / ("own.tsv" if delimiter == "\t" else "own.csv")
+    write_table(source, delimiter, decimal)
+    prints(main, "features", source, tmp_path / "dest")
     items, stored, labels = read(tmp_path / "dest")
     assert {item.name: item.label for item in items} == {f"s{i}": name for i, name in enumerate(NAMES)}
     for item, array in zip(items, stored):
@@ -203,6 +226,7 @@ def test_tables_with_other_columns(prints, tmp_path):
                 ("subject", "a,up,1", "b,up,1.0"),
             )
         ),
+        ("sequence,label,x\n1_0,up,1\n10,up,1\n1e1,down,1", (), "own.csv: expected sequences for each split, got none"),
     ],
 )
 def test_wrong_tables(fails, tmp_path, text, options, message):

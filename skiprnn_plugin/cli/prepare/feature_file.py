@@ -6,6 +6,7 @@ from typing import Any, Dict
 from ...arguments import UserError
 
 ONE_FILE = "an .npz or .csv file"
+SUFFIXES = (".npz", ".csv", ".tsv")
 SEED = 1
 # The options that only one kind of source has, with their defaults
 OF_DIVISION = {
@@ -61,6 +62,8 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     from ...prepare.npz_source import read_npz
     from ...prepare.splits import Division
 
+    if args.source.suffix.lower() not in SUFFIXES:
+        raise UserError(f"{args.source}: expected a folder, or a file {', '.join(SUFFIXES)}")
     known = name_division(seed)
     options = _options(args, known)
     for name in ("held_out_fraction", "valid_fraction"):
@@ -71,7 +74,7 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     options["seed"] = options.pop(seed)
     divide = Division(**options, given=[name for name in known if getattr(args, name) is not None])
     with as_option_errors({**known, **OF_COLUMNS}):
-        if args.source.suffix.lower() != ".csv":
+        if args.source.suffix.lower() == ".npz":
             refuse(args, OF_COLUMNS, "a .csv file")
             return read_npz(args.source, divide), options
         columns = _options(args, OF_COLUMNS)
