@@ -85,6 +85,20 @@ def test_a_folder_of_ones_own(tmp_path, source):
     )
 
 
+@pytest.mark.parametrize("stored", ["int16", "one feature"])
+def test_whole_numbers_and_one_feature(prints, tmp_path, source, stored):
+    """As recorders write them. What reads a folder without preparing it gets the same."""
+    for path in source.glob("*.npy"):
+        array = np.load(path)
+        np.save(path, (100 * array).astype(np.int16) if stored == "int16" else array[:, 0])
+    prints(main, "features", source, tmp_path / "dest")
+    (items, made), (_, direct) = read(tmp_path / "dest"), read(source)
+    for item, array, other in zip(items, made, direct):
+        expected = np.load(source / f"{item.name}.npy").astype(np.float32).reshape(len(array), -1)
+        np.testing.assert_array_equal(array, expected)
+        np.testing.assert_array_equal(other, expected)
+
+
 def test_half_precision(prints, fails, tmp_path, source):
     prints(main, "features", source, tmp_path / "dest", "--dtype", "float16")
     for array, (*_, expected) in zip(read(tmp_path / "dest")[1], sequences()):
@@ -296,8 +310,8 @@ def test_wrong_folders(fails, tmp_path, source):
     array = np.load(source / "valid0.npy")
     np.save(source / "valid0.npy", array * np.nan)
     assert "sequence 'valid0': expected finite numbers" in fails(main, "features", source, dest)
-    np.save(source / "valid0.npy", array.astype(int))
-    assert f"{source}/valid0.npy: expected float16, float32" in fails(main, "features", source, dest)
+    np.save(source / "valid0.npy", array.astype(bool))
+    assert f"{source}/valid0.npy: expected integers, float16, float32" in fails(main, "features", source, dest)
     np.save(source / "valid0.npy", array)
     manifest = source / "manifest.tsv"
     text = manifest.read_text()
