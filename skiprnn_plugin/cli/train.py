@@ -22,8 +22,8 @@ LEFTOVER = re.compile(rf"\.{DATA}\.[0-9]+\.(part|old)")  # of the data, when the
 SIZES = ("hidden_size", "num_layers", "batch_size", "max_updates")
 SPLIT_SEED = "split_seed"
 DATA_HELP = """
-recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv file with a
-line for each sample, or a folder (see skiprnn-prepare features --help)
+recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv or .tsv
+file with a line for each sample, or a folder (see skiprnn-prepare features --help)
 """
 
 
@@ -149,7 +149,8 @@ def _prepare(args: argparse.Namespace) -> Path:
     _check_splits(args.source, {row["split"] for row in source.rows})
     folder = args.save_dir / DATA
     options = {"command": PROGRAM, **options}
-    write_folder(source, argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True), options)
+    settings = argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True)
+    print(write_folder(source, settings, options), file=sys.stderr)
     return folder
 
 

@@ -141,10 +141,10 @@ def _read(path: Path, file, columns: Columns):
                 raise ValueError(f"expected {len(header)} columns, as the header has, got {len(fields)}")
             row = {name: clean_value(name, fields[place]) for name, place in places.items()}
             check_name(row["sequence"])
-            for what, value in row.items():
-                names[what].add(what, value)
             recording = found.get(row["sequence"])
             if recording is None:
+                for what, value in row.items():
+                    names[what].add(what, value)
                 recording = found[row["sequence"]] = Recording(row, number)
             for name, value in row.items():
                 if recording.row[name] != value:
@@ -197,23 +197,23 @@ class _Numbers:
     """Reads the numbers of a file, which have decimal points or, where columns allow it, decimal commas, not both."""
 
     def __init__(self, delimiter: str):
-        self.marks = "." if delimiter == "," else ".,"
-        self.seen: Dict[str, int] = {}  # the first line of each mark
+        self.allows_commas = delimiter != ","
+        self.mark, self.line = "", 0  # the first decimal point or comma, and its line
 
     def read(self, column: str, text: str, line: int) -> float:
         """Raises ValueError if the field is not a number, or is written unlike the numbers before."""
-        plain = text.strip()
-        marks = [mark for mark in self.marks if mark in plain]
-        for mark in marks:
-            other, first = next(((other, line) for other, line in self.seen.items() if other != mark), ("", 0))
-            if other:
-                raise ValueError(f"column {column!r}: expected a decimal {other!r}, as in line {first}, got {text!r}")
+        has_comma = self.allows_commas and "," in text
+        mark = "," if has_comma else "." if "." in text else ""
+        if mark and self.mark and mark != self.mark:
+            raise ValueError(
+                f"column {column!r}: expected a decimal {self.mark!r}, as in line {self.line}, got {text!r}"
+            )
         try:
-            if "_" in plain or len(marks) > 1:  # 1_000 is a number to Python
+            if "_" in text or (has_comma and "." in text):  # 1_000 is a number to Python
                 raise ValueError
-            number = float(plain.replace(",", ".") if marks == [","] else plain)
+            number = float(text.replace(",", ".") if has_comma else text)
         except ValueError:
             raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
-        for mark in marks:
-            self.seen.setdefault(mark, line)
+        if mark and not self.mark:
+            self.mark, self.line = mark, line
         return number

@@ -59,6 +59,17 @@ def interrupted(*arguments):
     raise KeyboardInterrupt
 
 
+def test_says_what_it_has_read(capsys, tmp_path):
+    """Above all which columns of a table it takes for features."""
+    lines = [f"s{n},{n % 2},{step},{n}" for n in range(8) for step in range(2)]
+    (tmp_path / "own.csv").write_text("\n".join(["sequence,label,time,x", *lines]))
+    assert main([str(tmp_path / "own.csv"), "--save-dir", str(tmp_path / "run"), *map(str, QUICK)]) == 0
+    expected = (
+        "data: train 4 sequences (8 steps), valid 2 sequences (4 steps), test 2 sequences (4 steps); 2 features ("
+    )
+    assert f"{expected}time, x)\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_data_of_other_commands_are_not_replaced(prints, fails, source, tmp_path, monkeypatch, is_finished):
     run = tmp_path / "run"
