@@ -293,7 +293,7 @@ def test_damaged_files(capsys, tmp_path):
         (("--held-out-fraction", "nan"), "--held-out-fraction: expected a number between 0 and 1, got nan"),
         (("--seed", "-1"), "--seed: expected at least 0, got -1"),
         (("--classes", "c.txt"), "--annotations, --classes: expected both, of Charades"),
-        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz or .csv file, got "),
+        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz, .csv or .tsv file, got "),
     ],
     ids=str,
 )
@@ -306,7 +306,7 @@ def test_wrong_options(fails, tmp_path, options, message):
 def test_wrong_folders(fails, tmp_path, source):
     dest = tmp_path / "dest"
     assert f"{tmp_path}/no: no such file or folder" in fails(main, "features", tmp_path / "no", dest)
-    assert "--seed: is only for an .npz or .csv file, got" in fails(main, "features", source, dest, "--seed", 1)
+    assert "--seed: is only for an .npz, .csv or .tsv file, got" in fails(main, "features", source, dest, "--seed", 1)
     array = np.load(source / "valid0.npy")
     np.save(source / "valid0.npy", array * np.nan)
     assert "sequence 'valid0': expected finite numbers" in fails(main, "features", source, dest)

@@ -296,7 +296,7 @@ def test_a_class_that_train_lacks_is_refused(fails, tmp_path):
 def test_options_of_tables_are_for_tables(fails, tmp_path):
     np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES)
     message = fails(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--label-column", "x")
-    assert "--label-column: is only for a .csv file, got " in message
+    assert "--label-column: is only for a .csv or .tsv file, got " in message
 
 
 @pytest.mark.parametrize("changed", ["values", "width", "nothing"])

@@ -120,7 +120,7 @@ def test_the_seeds_of_the_training_and_of_the_division(prints, source, tmp_path,
         (("--save-dir", "run", "--learning-rate", "nan"), "--learning-rate: expected a finite number above 0, got nan"),
         (("--save-dir", "run", "--seed", "-1"), "--seed: expected an integer of at least 0, below 2**32, got -1"),
         (("--save-dir", "run", "--split-seed", "-1"), "--split-seed: expected at least 0, got -1"),
-        (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv file, got "),
+        (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv or .tsv file, got "),
     ],
 )
 def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
@@ -133,7 +133,7 @@ def test_wrong_data(fails, tmp_path):
     assert "no.npz: no such file or folder" in fails(main, tmp_path / "no.npz", "--save-dir", tmp_path / "run")
     folder = write_features(tmp_path / "data")
     message = fails(main, folder, "--save-dir", tmp_path / "run", "--split-seed", 3)
-    assert "--split-seed: is only for an .npz or .csv file, got " in message
+    assert "--split-seed: is only for an .npz, .csv or .tsv file, got " in message
     manifest = folder / "manifest.tsv"
     manifest.write_text(manifest.read_text().replace("\tvalid\t", "\tdev\t"))
     message = fails(main, folder, "--save-dir", tmp_path / "run")

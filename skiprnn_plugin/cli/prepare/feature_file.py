@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 from ...arguments import UserError
 
-ONE_FILE = "an .npz or .csv file"
+ONE_FILE = "an .npz, .csv or .tsv file"
 SUFFIXES = (".npz", ".csv", ".tsv")
 SEED = 1
 # The options that only one kind of source has, with their defaults
@@ -39,7 +39,7 @@ def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> N
             f"(default: {default})",
         )
     division.add_argument(_as_option(seed), type=int, help=f"seed of these draws (default: {SEED})")
-    columns = parser.add_argument_group("options for a .csv file")
+    columns = parser.add_argument_group("options for a .csv or .tsv file")
     columns.add_argument(
         "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
     )
@@ -75,7 +75,7 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     divide = Division(**options, given=[name for name in known if getattr(args, name) is not None])
     with as_option_errors({**known, **OF_COLUMNS}):
         if args.source.suffix.lower() == ".npz":
-            refuse(args, OF_COLUMNS, "a .csv file")
+            refuse(args, OF_COLUMNS, "a .csv or .tsv file")
             return read_npz(args.source, divide), options
         columns = _options(args, OF_COLUMNS)
         names = Columns(columns["sequence_column"], columns["label_column"], ignored=tuple(columns["ignore_columns"]))
