@@ -139,3 +139,10 @@ def test_wrong_data(fails, tmp_path):
     message = fails(main, folder, "--save-dir", tmp_path / "run")
     assert "data: expected sequences of split train and of split valid, got only " in message
     assert not (tmp_path / "run").exists()
+    lines = [
+        f"{path.stem}\t{('train', 'valid')[n % 2]}\tup 0 1;down 0 1\t3" for n, path in enumerate(folder.glob("*.npy"))
+    ]
+    manifest.write_text("\n".join(["sequence\tsplit\tannotations\tduration", *lines]))
+    message = fails(main, folder, "--save-dir", tmp_path / "run")
+    assert "data: expected a column 'label' in its manifest, got sequence, split, annotations, duration" in message
+    assert not (tmp_path / "run").exists()
