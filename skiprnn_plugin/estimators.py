@@ -228,19 +228,21 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
                 f"{path}: expected a file that {cls.__name__}.save or skiprnn-train has written, got another checkpoint"
             )
         self = cls(**state["params"])
-        self.classes_ = np.array(state["classes"], dtype=state["dtype"])
         self.checkpoint_, self.history_ = Path(path).read_bytes(), extra["history"]
+        self.classes_ = np.array(state.get("classes", self.hub_.class_names), dtype=state.get("dtype"))
         self.n_features_in_ = self.hub_.task.input_size
         return self
 
 
-def describe(params: Dict[str, Any], classes: np.ndarray) -> Dict[str, Any]:
+def describe(params: Dict[str, Any], classes: Optional[np.ndarray] = None) -> Dict[str, Any]:
     """What a checkpoint holds so that :meth:`SkipRNNClassifier.load` can read it.
 
     Args:
         params: the parameters of an estimator, in plain types of Python; those that are missing are its defaults.
-        classes: the classes, sorted.
+        classes: the classes, sorted; None if they are the texts that the task calls them.
     """
+    if classes is None:
+        return {"estimator": {"params": params}}
     return {"estimator": {"params": params, "classes": classes.tolist(), "dtype": classes.dtype.str}}
 
 

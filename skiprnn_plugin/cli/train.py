@@ -2,7 +2,10 @@
 
 import argparse
 import importlib.util
+import json
+import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import List, Optional, Sequence, Set
@@ -10,14 +13,17 @@ from typing import List, Optional, Sequence, Set
 from ..arguments import UserError
 from .command import as_table, run_command
 from .plot import samples
-from .prepare.feature_file import OF_COLUMNS, OF_DIVISION, ONE_FILE, add_file_arguments, read_file, refuse
+from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
 from .prepare.feature_folder import write_folder
 
 PROGRAM = "skiprnn-train"
 DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in the folder of the run
+LEFTOVER = re.compile(rf"\.{DATA}\.[0-9]+\.(part|old)")  # of the data, when their preparation was interrupted
+SIZES = ("hidden_size", "num_layers", "batch_size", "max_updates")
+SPLIT_SEED = "split_seed"
 DATA_HELP = """
-recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv file with a
-line for each sample, or a folder (see skiprnn-prepare features --help)
+recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv or .tsv
+file with a line for each sample, or a folder (see skiprnn-prepare features --help)
 """
 
 
@@ -38,14 +44,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--max-updates", type=int, default=3000, metavar="N", help="training updates (default: %(default)s)"
     )
-    add_file_arguments(parser)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the initial weights and the order of training (default: %(default)s)"
+    )
+    add_file_arguments(parser, SPLIT_SEED)
     return run_command(PROGRAM, run, parser.parse_args(argv))
 
 
 def run(args: argparse.Namespace) -> str:
     from ..runs.checkpoint import evaluate, load_checkpoint
 
-    _check_save_dir(args.save_dir)
+    _check_options(args)
+    _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
     data = _prepare(args)
@@ -68,10 +78,57 @@ def run(args: argparse.Namespace) -> str:
     return "\n\n".join([table, *picture, _say_how_to_predict(args)])
 
 
-def _check_save_dir(folder: Path) -> None:
-    """Raise UserError if the folder holds more than the data of a run that was interrupted."""
-    if os.path.lexists(folder) and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {DATA}):
-        raise UserError(f"--save-dir: expected a folder that does not exist yet, got {folder}")
+def _check_options(args: argparse.Namespace) -> None:
+    """Raise UserError for an option of the training that is wrong, before anything is written."""
+    from ..arguments import as_option_errors, check_size
+
+    try:
+        with as_option_errors(vars(args)):
+            for name in SIZES:
+                check_size(name, getattr(args, name))
+            if args.target_fraction is not None and not 0 < args.target_fraction < 1:
+                raise ValueError(f"target_fraction: expected a fraction between 0 and 1, got {args.target_fraction}")
+            if not 0 < args.learning_rate < math.inf:
+                raise ValueError(f"learning_rate: expected a finite number above 0, got {args.learning_rate}")
+            if not 0 <= args.seed < 2**32:
+                raise ValueError(f"seed: expected an integer of at least 0, below 2**32, got {args.seed}")
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _check_save_dir(folder: Path, source: Path) -> None:
+    """Raise UserError if the folder holds more than the data of a run that was interrupted, or of ``source``."""
+    from ..data.features import STATISTICS
+
+    if not os.path.lexists(folder):
+        return
+    wrong = f"--save-dir: expected a folder that does not exist yet, got {folder}"
+    if not folder.is_dir():
+        raise UserError(wrong)
+    for path in sorted(folder.iterdir()):
+        is_source = path.name == DATA and path.resolve() == source.resolve() and (path / STATISTICS).is_file()
+        if not (is_source or _is_interrupted(path)):
+            raise UserError(f"{wrong}, which holds {path.name}, not from an interrupted {PROGRAM}")
+
+
+def _is_interrupted(path: Path) -> bool:
+    """Whether this command has written the data in the folder of a run, or has begun to."""
+    from ..prepare.write_features import RECORD, STATE
+
+    is_leftover = LEFTOVER.fullmatch(path.name) is not None
+    state, record = path / STATE, path / RECORD
+    if path.name != DATA and not is_leftover:
+        return False
+    if not state.is_file() and not record.is_file():
+        return is_leftover  # interrupted before the first of its files
+    try:
+        if state.is_file():
+            options = json.loads(state.read_text(encoding="utf-8"))["options"]
+        else:
+            options = json.loads(record.read_text(encoding="utf-8"))
+        return options.get("command") == PROGRAM
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # somebody else's
+        return False
 
 
 def _prepare(args: argparse.Namespace) -> Path:
@@ -80,16 +137,20 @@ def _prepare(args: argparse.Namespace) -> Path:
     from ..prepare.feature_sources import read_folder
 
     if args.source.is_dir():
-        refuse(args, {**OF_DIVISION, **OF_COLUMNS}, ONE_FILE)
+        refuse(args, {**name_division(SPLIT_SEED), **OF_COLUMNS}, ONE_FILE)
         if (args.source / STATISTICS).is_file():
             return args.source
     try:
-        source, options = (read_folder(args.source), {}) if args.source.is_dir() else read_file(args)
+        source, options = (read_folder(args.source), {}) if args.source.is_dir() else read_file(args, SPLIT_SEED)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if "label" not in source.rows[0]:
+        raise UserError(f"{args.source}: expected a column 'label' in its manifest, got {', '.join(source.rows[0])}")
     _check_splits(args.source, {row["split"] for row in source.rows})
     folder = args.save_dir / DATA
-    write_folder(source, argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True), options)
+    options = {"command": PROGRAM, **options}
+    settings = argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True)
+    print(write_folder(source, settings, options), file=sys.stderr)
     return folder
 
 
@@ -113,18 +174,17 @@ def _check_splits(data: Path, present: Set[str]) -> None:
 
 
 def _train(args: argparse.Namespace, data: Path) -> Path:
-    from ..arguments import as_option_errors, check_size
+    from ..estimators import describe
     from ..training import choose_by_target, plan_classifier, train
     from .plot.figures import replace
 
-    sizes = {name: getattr(args, name) for name in ("hidden_size", "num_layers", "batch_size", "max_updates")}
+    names = ("cell", "learning_rate", "target_fraction", "seed", *SIZES)
     try:
-        with as_option_errors(sizes):
-            for name, size in sizes.items():
-                check_size(name, size)
-        options = {"cell": args.cell, "learning_rate": args.learning_rate, "target_fraction": args.target_fraction}
-        plan = plan_classifier(data, seed=OF_DIVISION["seed"] if args.seed is None else args.seed, **sizes, **options)
-        trained = train(plan, choose_by_target(args.target_fraction), True, {})
+        params = {name: getattr(args, name) for name in names}
+        plan = plan_classifier(data, **params)
+        seed = params.pop("seed")
+        extra = describe({**params, "random_state": seed})
+        trained = train(plan, choose_by_target(args.target_fraction), True, extra)
     except ValueError as error:
         raise UserError(str(error)) from error
     args.save_dir.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Sequences of feature vectors, one for each frame of a video or each reading of a sensor, stored as numpy arrays.
 
 A folder of features holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manifest`) and either ``features.npy``,
-[sum of all steps, D], with the sequences one after the other in the manifest's order, or a file ``NAME.npy``, [T, D],
-for each sequence. ``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
+[sum of all steps, D], with the sequences one after the other in the manifest's order, or a file ``NAME.npy`` for each
+sequence, [T, D], or [T] for one feature. ``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
 """
 
 from pathlib import Path
@@ -20,15 +20,19 @@ STATISTICS = "statistics.npz"
 
 
 def open_array(path: Path) -> np.ndarray:
-    """Map a stored array [N, D] into memory without reading it. Raises ValueError if the file is anything else."""
+    """Map a stored array of numbers [T, D], or [T] for one feature, into memory without reading it, as [T, D].
+
+    Raises ValueError if the file is anything else.
+    """
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     try:
         array = np.lib.format.open_memmap(path, mode="r")  # this compares the header with the file's size
     except Exception as error:  # a file can be broken in any way
         raise ValueError(f"{path}: can't be read as a numpy array ({first_sentence(error)})") from error
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
-        raise ValueError(f"{path}: expected float16, float32 or float64, got {array.dtype}")
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"{path}: expected integers, float16, float32 or float64, got {array.dtype}")
+    array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(f"{path}: expected an array of steps and features, [T, D], got shape {array.shape}")
     return array

@@ -1,17 +1,22 @@
-"""Reads sequences and their labels from one ``.csv`` file, a line for each step."""
+"""Reads sequences and their labels from one ``.csv`` or ``.tsv`` file, a line for each step."""
 
 import csv
+import re
+import sys
+from array import array
+from decimal import Decimal
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 
 from ..data.manifest import check_name, clean_value
 from ..reading import show_progress
-from .splits import Division
+from .splits import Division, check_classes
 from .write_features import Source
 
 DELIMITERS = ",;\t"
+PLAIN = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")  # a number as tables have it, not 1e5 or 1_0, which may be names
 
 
 class Columns(NamedTuple):
@@ -22,7 +27,7 @@ class Columns(NamedTuple):
         label: the sequence's class.
         subject: whom it is of; read if it exists.
         split: train, valid or test; read if it exists.
-        ignored: columns to leave out, such as a time.
+        ignored: columns to leave out, such as a time; an empty text leaves out those without a name.
     """
 
     sequence: str = "sequence"
@@ -33,59 +38,101 @@ class Columns(NamedTuple):
 
 
 class Recording:
-    """A sequence while it is read: what its lines agree on, the first of its lines, and its steps."""
+    """A sequence while it is read: what its lines agree on, the first of its lines, and the numbers of its steps."""
 
     def __init__(self, row: Dict[str, str], line: int):
         self.row, self.line = row, line
-        self.steps: List[List[float]] = []
+        self.steps = array("d")
 
 
-def read_csv(path: Path, columns: Columns, divide: Division) -> Source:
-    """Sequences from a ``.csv`` file with a header and a line for each step.
+class _Names:
+    """The names in a column, of which no two may be the same number, as ``1`` and ``1.0`` are in tables that were put
+    together from several."""
+
+    def __init__(self):
+        self.known: Set[str] = set()
+        self.numbers: Dict[Decimal, str] = {}
+
+    def add(self, what: str, name: str) -> None:
+        if name in self.known:
+            return
+        self.known.add(name)
+        first = self.numbers.setdefault(Decimal(name), name) if PLAIN.fullmatch(name) else name
+        if first != name:
+            raise ValueError(f"expected each {what} written in one way, got {name!r} and {first!r}")
+
+
+def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bool]:
+    """Sequences from a ``.csv`` or ``.tsv`` file with a header and a line for each step.
 
     The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
-    others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs; with semicolons or tabs,
-    numbers may have decimal commas. The steps of a sequence are in the file's order.
+    others hold numbers, one feature each. Columns are separated by commas, semicolons or tabs, in a ``.tsv`` file by
+    tabs; with semicolons or tabs, all numbers of the file may have decimal commas. The steps of a sequence are in the
+    file's order. If a column of splits divides the sequences of a subject, standard error says so.
 
     Args:
         path: the file.
         columns: the names of the columns.
         divide: divides the subjects, or the sequences if there are none, unless the file has a column of splits.
 
+    Returns:
+        the sequences, and whether ``divide`` divided them.
+
     Raises:
-        ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence.
+        ValueError: the file can't be read, lacks a column, or has a line that is wrong; or a split gets no sequence, or
+            the split train lacks a class; or ``divide`` has options of the user although a column decides.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            recordings, width = _read(path, file, columns)
+            recordings, features = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: can't be read as a .csv file ({error})") from error
+        raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
     rows = [recording.row for recording in recordings]
-    if "split" not in rows[0]:
-        labels = [row["label"] for row in rows]
-        subjects = [row["subject"] for row in rows] if "subject" in rows[0] else None
-        try:
-            splits = divide(labels, subjects)
-        except ValueError as error:
-            if str(error).partition(":")[0] in vars(divide):  # an option
-                raise
-            raise ValueError(f"{path}: {error}") from error
-        rows = [{**row, "split": split} for row, split in zip(rows, splits)]
-    arrays = [np.array(recording.steps) for recording in recordings]
+    labels, is_divided = [row["label"] for row in rows], "split" not in rows[0]
+    if divide.given and not is_divided:
+        raise ValueError(
+            f"{divide.given[0]}: expected no column {columns.split!r} in {path}, as it decides what is held out; "
+            f"--ignore-columns {columns.split} leaves it out"
+        )
+    try:
+        if is_divided:
+            splits = divide(labels, [row["subject"] for row in rows] if "subject" in rows[0] else None)
+            rows = [{**row, "split": split} for row, split in zip(rows, splits)]
+        else:
+            check_classes(labels, [row["split"] for row in rows])
+            _warn_of_divided_subjects(path, rows)
+    except ValueError as error:
+        if str(error).partition(":")[0] in vars(divide):  # an option
+            raise
+        raise ValueError(f"{path}: {error}") from error
+    arrays = [np.frombuffer(recording.steps).reshape(-1, len(features)) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
-    return Source(path, rows, width, classes, arrays.__getitem__)
+    return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
+
+
+def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> None:
+    """Print a warning if there are subjects with sequences in several splits."""
+    splits: Dict[str, Dict[str, None]] = {}
+    for row in rows:
+        if "subject" in row:
+            splits.setdefault(row["subject"], {})[row["split"]] = None
+    divided = [subject for subject, found in splits.items() if len(found) > 1]
+    if divided:
+        print(
+            f"{path}: warning: {len(divided):,} of {len(splits):,} subjects are in several splits, such as "
+            f"{divided[0]!r} in {' and '.join(splits[divided[0]])}",
+            file=sys.stderr,
+        )
 
 
 def _read(path: Path, file, columns: Columns):
     header_line = file.readline()
-    delimiter = max(DELIMITERS, key=header_line.count)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)
     header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
     places = _find_columns(path, header, columns)
-    others = {*places.values(), *map(header.index, columns.ignored)}
-    features = [place for place in range(len(header)) if place not in others]
-    if not features:
-        raise ValueError(f"{path}:1: expected columns of features, got only {', '.join(header)}")
-    found: Dict[str, Recording] = {}
+    features = _find_features(path, header, places, columns.ignored)
+    numbers, found = _Numbers(delimiter), {}
+    names = {what: _Names() for what in places}
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num + 1
@@ -96,6 +143,8 @@ def _read(path: Path, file, columns: Columns):
             check_name(row["sequence"])
             recording = found.get(row["sequence"])
             if recording is None:
+                for what, value in row.items():
+                    names[what].add(what, value)
                 recording = found[row["sequence"]] = Recording(row, number)
             for name, value in row.items():
                 if recording.row[name] != value:
@@ -103,32 +152,68 @@ def _read(path: Path, file, columns: Columns):
                         f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line "
                         f"{recording.line}, got {value!r}"
                     )
-            recording.steps.append([_as_number(header[place], fields[place], delimiter) for place in features])
+            recording.steps.extend([numbers.read(header[place], fields[place], number) for place in features])
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
         raise ValueError(f"{path}: expected a line for each step, got none")
-    return list(found.values()), len(features)
+    return list(found.values()), [header[place] for place in features]
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
     """The places of the columns that are no features: sequence and label, and subject and split if they exist."""
     for name in (columns.sequence, columns.label, *columns.ignored):
-        if header.count(name) != 1:
-            found = "two of them" if name in header else f"columns {', '.join(header)}"
-            raise ValueError(f"{path}:1: expected a column {name!r}, got {found}")
+        if name not in header:
+            raise ValueError(f"{path}:1: expected a column {name!r}, got columns {', '.join(header)}")
+    for name in (columns.sequence, columns.label):
+        if name in columns.ignored:
+            raise ValueError(f"ignore_columns: expected columns besides the sequence's and the label's, got {name!r}")
     known = {"sequence": columns.sequence, "label": columns.label, "subject": columns.subject, "split": columns.split}
-    return {what: header.index(name) for what, name in known.items() if name in header}
+    return {what: header.index(name) for what, name in known.items() if name in header and name not in columns.ignored}
 
 
-def _as_number(column: str, text: str, delimiter: str) -> float:
-    """Raises ValueError if the field is not a number, with a decimal point or, where columns allow it, a comma."""
-    plain = text.strip()
-    if delimiter != "," and "." not in plain and plain.count(",") == 1:
-        plain = plain.replace(",", ".")
-    try:
-        if "_" in plain:  # 1_000 is a number to Python
-            raise ValueError
-        return float(plain)
-    except ValueError:
-        raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
+def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ignored: Sequence[str]) -> List[int]:
+    """The places of the features. Raises ValueError if there are none, or if one has no name or a repeated one."""
+    for place, name in enumerate(header):
+        if name in ignored:
+            continue
+        if not name:
+            raise ValueError(
+                f"{path}:1: expected a name for each column, got none for column {place + 1} (the numbers of a table's "
+                'rows, perhaps); --ignore-columns "" leaves it out'
+            )
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{path}:1: expected a column {name!r}, got {header.count(name)} of them; --ignore-columns {name} "
+                "leaves them out"
+            )
+    features = [place for place, name in enumerate(header) if place not in places.values() and name not in ignored]
+    if not features:
+        raise ValueError(f"{path}:1: expected columns of features, got only {', '.join(header)}")
+    return features
+
+
+class _Numbers:
+    """Reads the numbers of a file, which have decimal points or, where columns allow it, decimal commas, not both."""
+
+    def __init__(self, delimiter: str):
+        self.allows_commas = delimiter != ","
+        self.mark, self.line = "", 0  # the first decimal point or comma, and its line
+
+    def read(self, column: str, text: str, line: int) -> float:
+        """Raises ValueError if the field is not a number, or is written unlike the numbers before."""
+        has_comma = self.allows_commas and "," in text
+        mark = "," if has_comma else "." if "." in text else ""
+        if mark and self.mark and mark != self.mark:
+            raise ValueError(
+                f"column {column!r}: expected a decimal {self.mark!r}, as in line {self.line}, got {text!r}"
+            )
+        try:
+            if "_" in text or (has_comma and "." in text):  # 1_000 is a number to Python
+                raise ValueError
+            number = float(text.replace(",", ".") if has_comma else text)
+        except ValueError:
+            raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
+        if mark and not self.mark:
+            self.mark, self.line = mark, line
+        return number

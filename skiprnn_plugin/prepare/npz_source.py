@@ -16,7 +16,9 @@ from .write_features import Source
 
 LIST = re.compile(r"arr_(\d+)$")  # the names that numpy.savez gives to arrays without names
 VALUES, LENGTHS, LABELS, SUBJECT, LABEL_NAMES = "values", "lengths", "labels", "subject", "label_names"
-PICKLED = "holds pickled objects, which are never loaded; a list of arrays goes in as np.savez(FILE, *list, labels=...)"
+PICKLED = "holds pickled objects, which are never loaded; "
+ARRAYS_HINT = "a list of arrays goes in as np.savez(FILE, *list, labels=...)"
+NAMES_HINT = "names go in as {}=numpy.array(names, dtype=str)"
 
 
 class Sequences(NamedTuple):
@@ -39,18 +41,20 @@ def read_npz(path: Path, divide: Division) -> Source:
     The file holds the sequences in one of three ways:
 
     - ``values`` [sum of steps, D], one sequence after the other, and ``lengths``, the steps of each;
-    - ``values`` [N, T, D], perhaps with ``lengths``, where the end of shorter sequences is padding, which is left out;
+    - ``values`` [N, T, D], or [N, T] for one feature, perhaps with ``lengths``, where the end of shorter sequences is
+      padding, which is left out;
     - a list of arrays, each [T, D], or [T] for one feature, as ``np.savez(FILE, *arrays, labels=labels)`` writes it;
 
-    and, with an element for each sequence, ``labels`` and perhaps ``subject``, numbers or names. If the labels are
-    numbers from 0, it may also hold ``label_names``. Spaces around names do not count.
+    and, with an element for each sequence, ``labels`` and perhaps ``subject``, whole numbers or names. If the labels
+    are numbers from 0, it may also hold ``label_names``. Spaces around names do not count.
 
     Args:
         path: the file.
         divide: divides the subjects, or the sequences if the file has no ``subject``.
 
     Raises:
-        ValueError: the file is not what it should be, a named subject does not exist, or a split gets no sequence.
+        ValueError: the file is not what it should be, a named subject does not exist, a split gets no sequence, or the
+            split train lacks a class.
     """
     with _open(path) as file:
         arrays = _read_arrays(path, file)
@@ -90,7 +94,9 @@ def _read(path: Path, file, name: str) -> np.ndarray:
     try:
         return file[name]
     except Exception as error:  # a file can be broken in any way
-        reason = PICKLED if "pickle" in str(error) else f"can't be read ({first_sentence(error)})"
+        reason = f"can't be read ({first_sentence(error)})"
+        if "pickle" in str(error):
+            reason = PICKLED + (NAMES_HINT.format(name) if name in (LABELS, SUBJECT, LABEL_NAMES) else ARRAYS_HINT)
         raise ValueError(f"{path}: {name}: {reason}") from error
 
 
@@ -103,15 +109,24 @@ def _read_arrays(path: Path, file) -> Dict[str, np.ndarray]:
         raise ValueError(f"{path}: expected an array {LABELS}, got {_list(file.files)}")
     found = {name: _read(path, file, name) for name in (LENGTHS, LABELS, SUBJECT, LABEL_NAMES) if name in file.files}
     for name, kinds in ((LENGTHS, "iu"), (LABELS, "iuU"), (SUBJECT, "iuU"), (LABEL_NAMES, "U")):
-        array = found.get(name)
-        if array is None:
+        if name not in found:
             continue
+        if name in (LABELS, SUBJECT):
+            found[name] = _as_whole(found[name])
+        array = found[name]
         if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in kinds:
             what = "whole numbers" if kinds == "iu" else "names" if kinds == "U" else "whole numbers or names"
             raise ValueError(f"{path}: {name}: expected {what} in one row, got {array.dtype} {array.shape}")
     if LENGTHS in found and found[LENGTHS].min() < 1:
         raise ValueError(f"{path}: {LENGTHS}: expected at least 1, got {found[LENGTHS].min()}")
     return found
+
+
+def _as_whole(array: np.ndarray) -> np.ndarray:
+    """Integers of an array of bool, or of floats that are whole; any other array as it is."""
+    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
+        return array.astype(np.int64)
+    return array.astype(np.int64) if array.dtype.kind == "b" else array
 
 
 def _list(names: List[str]) -> str:
@@ -121,7 +136,7 @@ def _list(names: List[str]) -> str:
 def _find_sequences(path: Path, file, arrays: Dict[str, np.ndarray]) -> Sequences:
     """The sequences. Raises ValueError if they are not what they should be, or do not have a label each."""
     if VALUES in file.files:
-        sequences = _split_values(path, _unpack(path), arrays.get(LENGTHS))
+        sequences = _split_values(path, _unpack(path), arrays.get(LENGTHS), len(arrays[LABELS]))
     else:
         sequences = _read_list(path, file)
     for name in (LABELS, SUBJECT):
@@ -133,7 +148,9 @@ def _find_sequences(path: Path, file, arrays: Dict[str, np.ndarray]) -> Sequence
     return sequences
 
 
-def _split_values(path: Path, values: np.ndarray, lengths: Any) -> Sequences:
+def _split_values(path: Path, values: np.ndarray, lengths: Any, num_labels: int) -> Sequences:
+    if values.ndim == 2 and len(values) == num_labels and (lengths is None or lengths.sum() != num_labels):
+        values = values[:, :, None]  # one feature
     if values.ndim == 2:
         if lengths is None:
             raise ValueError(f"{path}: expected an array {LENGTHS} beside {VALUES} [steps, features], got none")
@@ -213,7 +230,7 @@ def _unpack(path: Path) -> np.ndarray:
             file.flush()
             values = np.lib.format.open_memmap(file.name, mode="r")
     except Exception as error:  # a file can be broken in any way
-        reason = PICKLED if "Python objects" in str(error) else f"can't be read ({first_sentence(error)})"
+        reason = PICKLED + ARRAYS_HINT if "Python objects" in str(error) else f"can't be read ({first_sentence(error)})"
         raise ValueError(f"{path}: {VALUES}: {reason}") from error
-    _check_values(path, VALUES, values, (2, 3), "[sum of steps, D] or [N, T, D]")
+    _check_values(path, VALUES, values, (2, 3), "[sum of steps, D], [N, T, D] or [N, T]")
     return values

@@ -18,6 +18,7 @@ class Division:
         held_out_fraction, valid_fraction: the fraction of all subjects to draw for test and for valid; of the sequences
             of each class if they have no subjects.
         seed: the seed of these draws.
+        given: the options that the user gave, of which there should be none where a file says the splits itself.
     """
 
     held_out_subjects: Optional[Sequence[str]]
@@ -25,6 +26,7 @@ class Division:
     held_out_fraction: float
     valid_fraction: float
     seed: int
+    given: Sequence[str] = ()
 
     def __call__(
         self, labels: Sequence[str], subjects: Optional[Sequence[str]], names: Optional[Sequence[str]] = None
@@ -37,7 +39,7 @@ class Division:
             names: every subject once, in the order that the draws start from; None for the sorted names.
 
         Raises:
-            ValueError: a named subject does not exist, or a split gets no sequence.
+            ValueError: a named subject does not exist, a split gets no sequence, or a class gets none in train.
         """
         if subjects is None:
             self._refuse_subjects()
@@ -51,6 +53,7 @@ class Division:
                 if subjects is not None:
                     divided = f"subjects for each split, got none of {len(set(subjects))}"
                 raise ValueError(f"expected {divided} for {split}")
+        check_classes(labels, splits)
         return splits
 
     def _refuse_subjects(self) -> None:
@@ -78,13 +81,21 @@ class Division:
         return {**dict.fromkeys(free, "train"), **splits}
 
 
+def check_classes(labels: Sequence[str], splits: Sequence[str]) -> None:
+    """Raise ValueError if the split train has no sequence of a class, as a model can't learn it then."""
+    learned = {label for label, split in zip(labels, splits) if split == "train"}
+    for label, split in zip(labels, splits):
+        if label not in learned:
+            raise ValueError(f"expected sequences of every class in split train, got class {label!r} only in {split}")
+
+
 def divide_classes(labels: Sequence[Any], fractions: Dict[str, float], seed: int) -> List[str]:
     """The split of each sequence. Every class is divided alike, so that the splits have the same mixture of classes.
 
     Args:
         labels: the class of each sequence.
-        fractions: the fraction of each class for each split; ``train`` gets the rest. Where a class has more sequences
-            than there are splits here, each of them gets one at least.
+        fractions: the fraction of each class for each split; ``train`` gets the rest, at least one. Where a class has
+            more sequences than there are splits here, each of them gets one at least.
         seed: the seed of the draws.
     """
     splits = np.full(len(labels), "train", object)
@@ -92,8 +103,9 @@ def divide_classes(labels: Sequence[Any], fractions: Dict[str, float], seed: int
     for label in sorted(set(labels)):
         places = rng.permutation([place for place, other in enumerate(labels) if other == label])
         size, least = len(places), int(len(places) > len(fractions))
-        for split, fraction in fractions.items():
-            count = max(round(fraction * size), least)
+        for number, (split, fraction) in enumerate(fractions.items(), 1):
+            others = 1 + least * (len(fractions) - number)  # sequences that train and the splits after this one need
+            count = min(max(round(fraction * size), least), len(places) - others)
             splits[places[:count]] = split
             places = places[count:]
     return splits.tolist()

@@ -3,7 +3,7 @@
 import json
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Source(NamedTuple):
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
         passes_over: whether sequences that can't be read are left out.
+        features: the names of the features, for ``prepare.json``; None if they have none.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Source(NamedTuple):
     classes: List[str]
     load: Callable[[int], np.ndarray]
     passes_over: bool = False
+    features: Optional[List[str]] = None
 
 
 class Outcome(NamedTuple):
@@ -50,7 +52,8 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     """Write ``manifest.tsv``, ``features.npy``, ``statistics.npz``, ``classes.txt`` and ``prepare.json``.
 
     If the folder holds an interrupted run for the same source and options, that run is resumed: finished sequences are
-    neither read nor written again, and the result is the same as without the interruption. Only one sequence at a time
+    neither read nor written again, and the result is the same as without the interruption. A file that has changed
+    since then is another source; whether the files of a folder have changed is not checked. Only one sequence at a time
     is in memory.
 
     Args:
@@ -70,7 +73,13 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     if len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
     known = json.dumps(
-        {"path": str(source.path.resolve()), "options": options, "rows": zlib.crc32(repr(source.rows).encode())}
+        {
+            "path": str(source.path.resolve()),
+            "version": _find_version(source.path),
+            "options": options,
+            "rows": zlib.crc32(repr(source.rows).encode()),
+            "width": source.width,
+        }
     )
     outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
     with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
@@ -84,6 +93,14 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
             log.flush()
             outcomes.append(outcome)
     return _finish(source, folder, dtype, options, outcomes)
+
+
+def _find_version(path: Path) -> Optional[Tuple[int, int]]:
+    """What tells a file from the one that was there before: its size in bytes and when it changed; None of a folder."""
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcome]:
@@ -152,6 +169,7 @@ def _finish(
         "source": source.path.resolve().name,
         **options,
         "features": source.width,
+        **({} if source.features is None else {"feature_names": source.features}),
         "splits": splits,
         "passed_over": passed_over,
     }

@@ -85,6 +85,20 @@ def test_a_folder_of_ones_own(tmp_path, source):
     )
 
 
+@pytest.mark.parametrize("stored", ["int16", "one feature"])
+def test_whole_numbers_and_one_feature(prints, tmp_path, source, stored):
+    """As recorders write them. What reads a folder without preparing it gets the same."""
+    for path in source.glob("*.npy"):
+        array = np.load(path)
+        np.save(path, (100 * array).astype(np.int16) if stored == "int16" else array[:, 0])
+    prints(main, "features", source, tmp_path / "dest")
+    (items, made), (_, direct) = read(tmp_path / "dest"), read(source)
+    for item, array, other in zip(items, made, direct):
+        expected = np.load(source / f"{item.name}.npy").astype(np.float32).reshape(len(array), -1)
+        np.testing.assert_array_equal(array, expected)
+        np.testing.assert_array_equal(other, expected)
+
+
 def test_half_precision(prints, fails, tmp_path, source):
     prints(main, "features", source, tmp_path / "dest", "--dtype", "float16")
     for array, (*_, expected) in zip(read(tmp_path / "dest")[1], sequences()):
@@ -147,7 +161,7 @@ def test_help_says_what_a_source_holds(capsys, words):
 def test_subjects_are_drawn_by_the_seed(prints, tmp_path, order):
     """In whatever order numpy has stored the values, and with labels and subjects that are numbers."""
     values = np.asarray(np.arange(110.0).reshape(55, 2), order=order)
-    numbers = {"subject": np.arange(10) % 5 + 7, "labels": np.arange(10), "label_names": None}
+    numbers = {"subject": np.arange(10) % 5 + 7, "labels": np.repeat([9, 10], 5), "label_names": None}
     subjects_file(tmp_path / "watch.npz", values=values, **numbers)
     made = []
     for name, seed in (("a", 1), ("b", 1), ("c", 3)):
@@ -158,7 +172,7 @@ def test_subjects_are_drawn_by_the_seed(prints, tmp_path, order):
     assert made[0] == made[1] != made[2]
     assert [made[0].count(split) for split in ("train", "valid", "test")] == [4, 2, 4]
     assert made[0][:5] == made[0][5:]
-    assert (tmp_path / "a/classes.txt").read_text().split() == list(map(str, range(10)))
+    assert (tmp_path / "a/classes.txt").read_text().split() == ["9", "10"]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +227,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ({"subject": None, "labels": None}, "expected an array labels, got values, lengths, label_names"),
         (
             {"values": np.zeros((55, 2), bool)},
-            r"values: expected numbers \[sum of steps, D\] or \[N, T, D\], got bool (55, 2)",
+            r"values: expected numbers \[sum of steps, D\], \[N, T, D\] or \[N, T\], got bool (55, 2)",
         ),
         ({"lengths": None}, r"expected an array lengths beside values \[steps, features\], got none"),
         (
@@ -231,7 +245,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ({"labels": np.arange(10)}, "labels: expected numbers of 0 to 1, as there are label_names"),
         ({"subject": np.zeros((10, 1), int)}, "subject: expected whole numbers or names in one row, got int64 (10, 1)"),
         ({"subject": np.zeros(10, int)}, "expected subjects for each split, got none of 1 for "),
-        ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; a list"),
+        ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; names"),
         ({"values": np.array([None] * 10)}, "values: holds pickled objects, which are never loaded; a list"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
@@ -279,7 +293,7 @@ def test_damaged_files(capsys, tmp_path):
         (("--held-out-fraction", "nan"), "--held-out-fraction: expected a number between 0 and 1, got nan"),
         (("--seed", "-1"), "--seed: expected at least 0, got -1"),
         (("--classes", "c.txt"), "--annotations, --classes: expected both, of Charades"),
-        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz or .csv file, got "),
+        (("--classes", "c.txt", "--seed", "1"), "--seed: is only for an .npz, .csv or .tsv file, got "),
     ],
     ids=str,
 )
@@ -292,12 +306,12 @@ def test_wrong_options(fails, tmp_path, options, message):
 def test_wrong_folders(fails, tmp_path, source):
     dest = tmp_path / "dest"
     assert f"{tmp_path}/no: no such file or folder" in fails(main, "features", tmp_path / "no", dest)
-    assert "--seed: is only for an .npz or .csv file, got" in fails(main, "features", source, dest, "--seed", 1)
+    assert "--seed: is only for an .npz, .csv or .tsv file, got" in fails(main, "features", source, dest, "--seed", 1)
     array = np.load(source / "valid0.npy")
     np.save(source / "valid0.npy", array * np.nan)
     assert "sequence 'valid0': expected finite numbers" in fails(main, "features", source, dest)
-    np.save(source / "valid0.npy", array.astype(int))
-    assert f"{source}/valid0.npy: expected float16, float32" in fails(main, "features", source, dest)
+    np.save(source / "valid0.npy", array.astype(bool))
+    assert f"{source}/valid0.npy: expected integers, float16, float32" in fails(main, "features", source, dest)
     np.save(source / "valid0.npy", array)
     manifest = source / "manifest.tsv"
     text = manifest.read_text()

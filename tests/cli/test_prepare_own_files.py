@@ -1,11 +1,14 @@
 """``skiprnn-prepare features`` of data as people have them: arrays without subjects, tables, other manifests."""
 
+import json
+
 import numpy as np
 import pytest
 
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_items
 from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.prepare.splits import divide_classes
 
 from ..command_line import train
 from ..tiny_features import LABELS, WIDTH, sequences, write_features
@@ -63,9 +66,22 @@ def test_whole_numbers_of_one_feature(prints, tmp_path):
     values = np.random.default_rng(0).integers(-9, 9, (12, 7)).astype(np.int16)
     np.savez(tmp_path / "list.npz", *values, labels=NAMES)
     np.savez(tmp_path / "block.npz", values=values[:, :, None], labels=NAMES)
-    for name in ("list", "block"):
+    np.savez(tmp_path / "rows.npz", values=values, labels=NAMES)
+    np.savez(tmp_path / "padded.npz", values=np.pad(values, ((0, 0), (0, 2))), lengths=[7] * 12, labels=NAMES)
+    for name in ("list", "block", "rows", "padded"):
         prints(main, "features", tmp_path / f"{name}.npz", tmp_path / name)
         np.testing.assert_array_equal(np.stack(read(tmp_path / name)[1]), values[:, :, None])
+
+
+@pytest.mark.parametrize("dtype", [bool, np.float32])
+def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
+    numbers = np.arange(12) % 2
+    subjects = np.repeat([3, 7, 9], 4).astype(np.float64)
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=numbers.astype(dtype), subject=subjects)
+    prints(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--held-out-subjects", 7, "--valid-subjects", 3)
+    items = read(tmp_path / "dest")[0]
+    assert [item.label for item in items] == list(map(str, numbers))
+    assert [item.split for item in items] == ["valid"] * 4 + ["test"] * 4 + ["train"] * 4
 
 
 @pytest.mark.parametrize(
@@ -76,11 +92,17 @@ def test_whole_numbers_of_one_feature(prints, tmp_path):
         ({"arr_0": np.array(ARRAYS[:2], object)}, "arr_0: holds pickled objects, which are never loaded"),
         ({"arr_0": np.ones((3, 2, 2))}, "arr_0: expected numbers [T, D], got float64 (3, 2, 2)"),
         ({"arr_0": ARRAYS[0]}, "labels: expected one for each of the 1 sequences, got 12"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array(["up"], object)},
+            "labels: holds pickled objects, which are never loaded; names go in as labels=numpy.array(names, dtype=str",
+        ),
+        ({"arr_0": ARRAYS[0], "labels": np.array([0.5])}, "labels: expected whole numbers or names in one row, got"),
+        ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
     ],
-    ids=["gap", "width", "objects", "3-D", "labels"],
+    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
 )
 def test_wrong_lists(fails, tmp_path, arrays, message):
-    np.savez(tmp_path / "own.npz", labels=NAMES, **arrays)
+    np.savez(tmp_path / "own.npz", **{"labels": NAMES, **arrays})
     assert message in fails(main, "features", tmp_path / "own.npz", tmp_path / "dest")
     assert [path.name for path in tmp_path.iterdir()] == ["own.npz"]
 
@@ -96,7 +118,10 @@ def test_too_few_sequences_and_subjects_that_are_missing(fails, tmp_path):
     assert "empty.npz: can't be read as a .npz file (" in fails(main, "features", tmp_path / "empty.npz", dest)
     np.save(tmp_path / "one.npy", ARRAYS[0])
     message = fails(main, "features", tmp_path / "one.npy", dest)
-    assert "one.npy: can't be read as a .npz file (it holds a single array)" in message
+    assert "one.npy: expected a folder, or a file .npz, .csv, .tsv" in message
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    message = fails(main, "features", tmp_path / "one.npz", dest)
+    assert "one.npz: can't be read as a .npz file (it holds a single array)" in message
 
 
 def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "x", "y"), more=lambda number: ()):
@@ -113,8 +138,9 @@ def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "
 
 @pytest.mark.parametrize("delimiter, decimal", [(",", "."), (";", "."), (";", ","), ("\t", ",")], ids=repr)
 def test_tables(prints, tmp_path, delimiter, decimal):
-    write_table(tmp_path / "own.csv", delimiter, decimal)
-    prints(main, "features", tmp_path / "own.csv", tmp_path / "dest")
+    source = tmp_path / ("own.tsv" if delimiter == "\t" else "own.csv")
+    write_table(source, delimiter, decimal)
+    prints(main, "features", source, tmp_path / "dest")
     items, stored, labels = read(tmp_path / "dest")
     assert {item.name: item.label for item in items} == {f"s{i}": name for i, name in enumerate(NAMES)}
     for item, array in zip(items, stored):
@@ -150,6 +176,16 @@ def test_tables_with_other_columns(prints, tmp_path):
         ("sequence,label,x\na,up,1,5", (), "own.csv:2: expected 3 columns, as the header has, got 4"),
         ("sequence,label,x\na,up,1_0", (), "own.csv:2: column 'x': expected a number, got '1_0'"),
         ("sequence;label;x\na;up;1.000,5", (), "own.csv:2: column 'x': expected a number, got '1.000,5'"),
+        (
+            "sequence;label;x;y\na;up;1;2\na;up;999.5;1,234",
+            (),
+            "own.csv:3: column 'y': expected a decimal '.', as in line 3, got '1,234'",
+        ),
+        (
+            "sequence\tlabel\tx\na\tup\t1,5\na\tup\t1.5",
+            (),
+            "own.csv:3: column 'x': expected a decimal ',', as in line 2, got '1.5'",
+        ),
         ("sequence,label,x\na,up,", (), "own.csv:2: column 'x': expected a number, got ''"),
         (
             "sequence,label,x\na,up,1\na,down,1",
@@ -160,6 +196,37 @@ def test_tables_with_other_columns(prints, tmp_path):
         ("sequence,label,x\na,up,1", (), "own.csv: expected sequences for each split, got none of 1 for "),
         ("sequence,label,x", ("--ignore-columns", "time"), "own.csv:1: expected a column 'time', got columns"),
         ("sequence,label,x", ("--seed", -1), "--seed: expected at least 0, got -1"),
+        (
+            ",sequence,label,x\n0,a,up,1",
+            (),
+            "own.csv:1: expected a name for each column, got none for column 1 (the numbers of a table's rows, "
+            'perhaps); --ignore-columns "" leaves it out',
+        ),
+        ("sequence,label,x,x", (), "own.csv:1: expected a column 'x', got 2 of them; --ignore-columns x leaves them"),
+        ("label,sequence,label,x", (), "own.csv:1: expected a column 'label', got 2 of them"),
+        (
+            "sequence,label,split,x\na,up,train,1",
+            ("--valid-fraction", 0.5),
+            "error: --valid-fraction: expected no column 'split' in ",
+        ),
+        (
+            "sequence,label,x",
+            ("--ignore-columns", "label"),
+            "--ignore-columns: expected columns besides the sequence's and the label's, got 'label'",
+        ),
+        *(
+            (
+                f"sequence,label,subject,x\n{first},1\n{second},1",
+                (),
+                f"own.csv:3: expected each {what} written in one way, got '1.0' and '1'",
+            )
+            for what, first, second in (
+                ("sequence", "1,up,anna", "1.0,up,anna"),
+                ("label", "a,1,anna", "b,1.0,anna"),
+                ("subject", "a,up,1", "b,up,1.0"),
+            )
+        ),
+        ("sequence,label,x\n1_0,up,1\n10,up,1\n1e1,down,1", (), "own.csv: expected sequences for each split, got none"),
     ],
 )
 def test_wrong_tables(fails, tmp_path, text, options, message):
@@ -168,10 +235,98 @@ def test_wrong_tables(fails, tmp_path, text, options, message):
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
 
 
+def test_a_column_of_splits_decides_unless_it_is_left_out(prints, capsys, tmp_path):
+    """The record has the options that decided, and subjects in several splits are reported."""
+    header = ("sequence", "label", "split", "subject", "x", "y")
+    splits = ("train", "train", "valid")
+    write_table(tmp_path / "own.csv", header=header, more=lambda number: (splits[number % 3], str(number % 5)))
+    options = [str(tmp_path / "own.csv"), str(tmp_path / "given")]
+    assert main(["features", *options]) == 0
+    message = "own.csv: warning: 4 of 5 subjects are in several splits, such as '0' in train and valid\n"
+    assert capsys.readouterr().err.endswith(message)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "drawn", "--ignore-columns", "split", "--seed", 5)
+    records = [json.loads((tmp_path / name / "prepare.json").read_text()) for name in ("given", "drawn")]
+    assert [list(record["splits"]) for record in records] == [["train", "valid"], ["train", "valid", "test"]]
+    assert "seed" not in records[0] and records[1]["seed"] == 5
+    items = read(tmp_path / "drawn")[0]
+    assert len({(item.fields["subject"], item.split) for item in items}) == 5
+    ignored = ("--ignore-columns", "split", "subject", "--seed", 1)
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "neither", *ignored)
+    items = read(tmp_path / "neither")[0]
+    assert "subject" not in items[0].fields and [item.split for item in items].count("test") == 2
+
+
+def test_the_numbers_of_rows_can_be_left_out(prints, tmp_path):
+    """As tables have them that pandas has written; what is a feature is told."""
+    write_table(tmp_path / "own.csv", header=("sequence", "label", "", "x", "y"), more=lambda number: ("7",))
+    text = prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--ignore-columns", "")
+    assert text.endswith("; 2 features (x, y)\n") and read(tmp_path / "dest")[1][0].shape[1] == 2
+    assert json.loads((tmp_path / "dest/prepare.json").read_text())["feature_names"] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "sizes, fractions",
+    [
+        ((10, 2), {"valid": 0.8}),
+        ((3, 3), {"test": 0.4, "valid": 0.5}),
+        ((5, 4), {"test": 0.9, "valid": 0.05}),
+        ((2, 1), {"test": 0.8, "valid": 0.8}),
+    ],
+)
+def test_every_class_is_in_every_split_that_it_suffices_for(sizes, fractions):
+    labels = np.repeat([0, 1], sizes)
+    splits = np.array(divide_classes(labels.tolist(), fractions, 0))
+    for label, size in enumerate(sizes):
+        found = set(splits[labels == label])
+        assert "train" in found and (found == {"train", *fractions} or size <= len(fractions))
+
+
+def test_a_class_that_train_lacks_is_refused(fails, tmp_path):
+    """Where subjects decide, or a column."""
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES, subject=np.array(["a", "b", "a", "c"] * 3))
+    dest, chosen = tmp_path / "dest", ("--held-out-subjects", "b", "--valid-subjects", "c")
+    message = "expected sequences of every class in split train, got class 'sit' only in "
+    assert f"own.npz: {message}test" in fails(main, "features", tmp_path / "own.npz", dest, *chosen)
+    header = ("sequence", "label", "split", "x", "y")
+    write_table(tmp_path / "own.csv", header=header, more=lambda number: (("train", "valid")[number % 2],))
+    assert f"own.csv: {message}valid" in fails(main, "features", tmp_path / "own.csv", dest)
+    assert not dest.exists()
+
+
 def test_options_of_tables_are_for_tables(fails, tmp_path):
     np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES)
     message = fails(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--label-column", "x")
-    assert "--label-column: is only for a .csv file, got " in message
+    assert "--label-column: is only for a .csv or .tsv file, got " in message
+
+
+@pytest.mark.parametrize("changed", ["values", "width", "nothing"])
+def test_an_interrupted_run_of_a_file_that_has_changed(prints, tmp_path, monkeypatch, changed):
+    """It starts again from the first sequence, where the names, labels and lengths are those of before."""
+    np.savez(tmp_path / "own.npz", *ARRAYS, labels=NAMES)
+    arguments = ("features", tmp_path / "own.npz", tmp_path / "dest")
+    read_before = []
+
+    def interrupted(array, dtype):
+        if len(read_before) == 4:
+            raise KeyboardInterrupt
+        read_before.append(array)
+        return array.astype(dtype)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skiprnn_plugin.prepare.write_features.as_finite", interrupted)
+        assert main(list(map(str, arguments))) == 130 and not (tmp_path / "dest").exists()
+    arrays = {"values": [-array for array in ARRAYS], "width": [array[:, :1] for array in ARRAYS], "nothing": ARRAYS}
+    if changed != "nothing":
+        np.savez(tmp_path / "own.npz", *arrays[changed], labels=NAMES)
+    read_after = []
+    monkeypatch.setattr(
+        "skiprnn_plugin.prepare.write_features.as_finite",
+        lambda array, dtype: read_after.append(array) or array.astype(dtype),
+    )
+    prints(main, *arguments)
+    assert len(read_after) == (8 if changed == "nothing" else 12)
+    for array, expected in zip(read(tmp_path / "dest")[1], arrays[changed]):
+        np.testing.assert_array_equal(array, expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])

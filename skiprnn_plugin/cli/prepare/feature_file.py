@@ -5,20 +5,27 @@ from typing import Any, Dict
 
 from ...arguments import UserError
 
-ONE_FILE = "an .npz or .csv file"
+ONE_FILE = "an .npz, .csv or .tsv file"
+SUFFIXES = (".npz", ".csv", ".tsv")
+SEED = 1
 # The options that only one kind of source has, with their defaults
 OF_DIVISION = {
     "held_out_subjects": None,
     "valid_subjects": None,
     "held_out_fraction": 0.2,
     "valid_fraction": 0.2,
-    "seed": 1,
+    "seed": SEED,
 }
 OF_COLUMNS = {"sequence_column": "sequence", "label_column": "label", "ignore_columns": ()}
 
 
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of :data:`OF_DIVISION` and :data:`OF_COLUMNS`."""
+def name_division(seed: str) -> Dict[str, Any]:
+    """:data:`OF_DIVISION`, with another name for the seed."""
+    return {seed if name == "seed" else name: default for name, default in OF_DIVISION.items()}
+
+
+def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> None:
+    """The options of :data:`OF_DIVISION`, with ``seed`` as the name of the seed, and of :data:`OF_COLUMNS`."""
     division = parser.add_argument_group(f"options for {ONE_FILE}, whose sequences are divided into splits")
     division.add_argument("--held-out-subjects", nargs="+", metavar="S", help="subjects of split test (default: drawn)")
     division.add_argument("--valid-subjects", nargs="+", metavar="S", help="subjects of split valid (default: drawn)")
@@ -31,36 +38,49 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
             help="fraction of the subjects to draw, or, if there are no subjects, of the sequences of each class "
             f"(default: {default})",
         )
-    division.add_argument("--seed", type=int, help=f"seed of these draws (default: {OF_DIVISION['seed']})")
-    columns = parser.add_argument_group("options for a .csv file")
+    division.add_argument(_as_option(seed), type=int, help=f"seed of these draws (default: {SEED})")
+    columns = parser.add_argument_group("options for a .csv or .tsv file")
     columns.add_argument(
         "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
     )
     columns.add_argument("--label-column", metavar="NAME", help="the class of a sequence (default: label)")
-    columns.add_argument("--ignore-columns", nargs="+", metavar="NAME", help="columns to leave out, such as a time")
+    columns.add_argument(
+        "--ignore-columns",
+        nargs="+",
+        metavar="NAME",
+        help='columns to leave out, such as a time; "" leaves out one without a name',
+    )
 
 
-def read_file(args: argparse.Namespace):
-    """What to write of ``args.source``, and the options for the record. Raises UserError or ValueError."""
+def read_file(args: argparse.Namespace, seed: str = "seed"):
+    """What to write of ``args.source``, and the options for the record. Raises UserError or ValueError.
+
+    ``seed`` is the name that :func:`add_file_arguments` has had.
+    """
     from ...arguments import as_option_errors
     from ...prepare.csv_source import Columns, read_csv
     from ...prepare.npz_source import read_npz
     from ...prepare.splits import Division
 
-    options = _options(args, OF_DIVISION)
+    if args.source.suffix.lower() not in SUFFIXES:
+        raise UserError(f"{args.source}: expected a folder, or a file {', '.join(SUFFIXES)}")
+    known = name_division(seed)
+    options = _options(args, known)
     for name in ("held_out_fraction", "valid_fraction"):
         if not 0 < options[name] < 1:
-            raise UserError(f"--{name.replace('_', '-')}: expected a number between 0 and 1, got {options[name]}")
-    if options["seed"] < 0:
-        raise UserError(f"--seed: expected at least 0, got {options['seed']}")
-    divide = Division(**options)
-    with as_option_errors(options):
-        if args.source.suffix.lower() != ".csv":
-            refuse(args, OF_COLUMNS, "a .csv file")
+            raise UserError(f"{_as_option(name)}: expected a number between 0 and 1, got {options[name]}")
+    if options[seed] < 0:
+        raise UserError(f"{_as_option(seed)}: expected at least 0, got {options[seed]}")
+    options["seed"] = options.pop(seed)
+    divide = Division(**options, given=[name for name in known if getattr(args, name) is not None])
+    with as_option_errors({**known, **OF_COLUMNS}):
+        if args.source.suffix.lower() == ".npz":
+            refuse(args, OF_COLUMNS, "a .csv or .tsv file")
             return read_npz(args.source, divide), options
         columns = _options(args, OF_COLUMNS)
         names = Columns(columns["sequence_column"], columns["label_column"], ignored=tuple(columns["ignore_columns"]))
-        return read_csv(args.source, names, divide), {**options, **columns}
+        source, is_divided = read_csv(args.source, names, divide)
+        return source, {**(options if is_divided else {}), **columns}
 
 
 def _options(args: argparse.Namespace, defaults: Dict[str, Any]) -> Dict[str, Any]:
@@ -71,4 +91,8 @@ def refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> None
     """Raise UserError if one of these options was given, which is only for sources of this kind."""
     for name in options:
         if getattr(args, name) is not None:
-            raise UserError(f"--{name.replace('_', '-')}: is only for {kind}, got {args.source}")
+            raise UserError(f"{_as_option(name)}: is only for {kind}, got {args.source}")
+
+
+def _as_option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -7,6 +7,8 @@ from typing import Any, Dict
 
 from ...arguments import UserError
 
+MOST_NAMES = 10  # features that the summary names
+
 
 def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
     """``DEST``, ``--dtype`` and ``--overwrite``."""
@@ -46,11 +48,11 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
         f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
         for split, counts in record["splits"].items()
     )
+    names = record.get("feature_names", ())
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    made = f"{dest}: {splits}; {record['features']:,} features" + (f" ({shown})" if names else "")
     left_out = record["passed_over"]
     if not left_out:
-        return f"{dest}: {splits}; {record['features']:,} features"
+        return made
     name, reason = next(iter(left_out.items()))
-    return (
-        f"{dest}: {splits}; {record['features']:,} features; {len(left_out):,} left out, all listed in "
-        f"prepare.json (passed_over), such as {name}: {reason}"
-    )
+    return f"{made}; {len(left_out):,} left out, all listed in prepare.json (passed_over), such as {name}: {reason}"

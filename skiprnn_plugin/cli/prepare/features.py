@@ -8,15 +8,16 @@ from ...arguments import UserError
 from .feature_file import OF_COLUMNS, OF_DIVISION, ONE_FILE, add_file_arguments, read_file, refuse
 from .feature_folder import add_folder_arguments, write_folder
 
-HELP = "check sequences of features and put them into one file (a folder, an .npz or a .csv file, or Charades)"
+HELP = "check sequences of features and put them into one file (a folder, an .npz, .csv or .tsv file, or Charades)"
 SOURCE_HELP = """
-a folder with manifest.tsv or manifest.csv, whose columns are sequence (NAME), split (train, valid, optionally test)
-and label, or annotations and duration, and a file NAME.npy, floats [steps, features], for each sequence; or an .npz
-file: values [sequences, steps, features], or values [sum of steps, features], one sequence after the other, with
-lengths, the steps of each, or a list of arrays [steps, features] as numpy.savez(FILE, *arrays, labels=labels) writes
-it, and for each sequence labels and optionally subject, both integers or names, and optionally label_names, if labels
-are numbers from 0; or a .csv file with a line for each step and the columns sequence, label, optionally subject and
-split, and numbers in all others; or, with --annotations, Charades_v1_features_rgb
+a folder with manifest.tsv or manifest.csv, whose columns are sequence (NAME), split (train, valid, optionally test) and
+label, or annotations and duration, and a file NAME.npy, numbers [steps, features] or [steps], for each sequence; or an
+.npz file: values [sequences, steps, features], or [sequences, steps] of one feature, or values [sum of steps,
+features], one sequence after the other, with lengths, the steps of each, or a list of arrays [steps, features] as
+numpy.savez(FILE, *arrays, labels=labels) writes it, and for each sequence labels and optionally subject, both whole
+numbers or names, and optionally label_names, if labels are numbers from 0; or a .csv file, or .tsv with tabs, with a
+line for each step and the columns sequence, label, optionally subject and split, and numbers in all others; or, with
+--annotations, Charades_v1_features_rgb
 """
 
 
