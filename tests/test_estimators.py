@@ -190,6 +190,7 @@ def test_two_fits_at_a_time_and_no_threads_left():
     assert threading.active_count() <= before
 
 
+@pytest.mark.thorough
 def test_logging_stays_as_it_was():
     code = "import logging; from tests.recordings_of_three import make_recordings\n"
     code += "from skiprnn_plugin import SkipRNNClassifier\n"

@@ -52,6 +52,7 @@ def run_script(*arguments):
     return run("bash", EXAMPLE / "run.sh", *arguments, PATH=f"{SCRIPTS}:{os.environ['PATH']}", PYTHONPATH=str(ROOT))
 
 
+@pytest.mark.thorough
 def test_script(tmp_path):
     """With texts of one's own in the folder, and options that win."""
     make_data(tmp_path, "--train", 60, "--valid", 9, "--test", 9)

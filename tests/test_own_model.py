@@ -51,6 +51,7 @@ def test_its_texts(data):
         assert [word for word in words if not word.startswith("word")] == 3 * [{"good": "great", "bad": "dull"}[label]]
 
 
+@pytest.mark.thorough
 def test_its_commands(data):
     *_, train, validate = read_commands(data)
     log = run(train, "--max-update", 4, "--log-format", "json")

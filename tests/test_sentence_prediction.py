@@ -93,6 +93,7 @@ def test_hydra(reviews):
     assert checkpoint["cfg"]["model"]["cell"] == "lstm" and "encoder.rnn.update_weight" in checkpoint["model"]
 
 
+@pytest.mark.thorough
 def test_other_data(reviews):
     """Texts and labels that fairseq prepares: three classes, learnt in half precision from the trained model."""
     folder = reviews[0]

@@ -156,6 +156,22 @@ def test_a_programs_own_handler_is_called_too(tmp_path, signal_at):
         signal.signal(signal.SIGTERM, previous)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_handler_that_other_code_has_set_again_gives_the_signal_back(number):
+    """Other code took the handler while a run trained, and put it back after the run had restored its own."""
+    program = f"""
+import signal
+from skiprnn_plugin.tasks.stopping import SignalWatch
+watch = SignalWatch()
+ours = signal.signal({int(number)}, signal.SIG_DFL)
+watch.restore()
+signal.signal({int(number)}, ours)
+signal.raise_signal({int(number)})
+"""
+    process = run(sys.executable, "-c", program, cwd=ROOT)
+    assert process.returncode == -number and "RecursionError" not in process.stderr
+
+
 def test_training_in_a_thread(tmp_path):
     stats = []
     thread = threading.Thread(target=lambda: stats.append(train(tmp_path, "--max-update", 2)))

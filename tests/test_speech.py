@@ -95,6 +95,7 @@ def test_commands(corpus):
         assert words == words_alone and float(score) == pytest.approx(float(score_alone), abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_ctc(corpus):
     """The errors that validation counts are those of what is generated; training goes on from an encoder."""
     train, validate, generate = (

@@ -126,6 +126,7 @@ def test_commands(corpus):
         assert found[number].split("\t")[1].split()[0] == target.split()[0]
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_resumed(corpus):
     """It goes on as if it had not ended, also where the model draws its updates. The pretrained embeddings of the
     source are frozen."""
@@ -149,6 +150,7 @@ def train_in_parts(folder, command):
         run_here("train", [*shlex.split(command)[1:], "--max-update", str(updates)])
 
 
+@pytest.mark.thorough
 def test_two_processes(corpus):
     """They train, and go on after an end, as one process that accumulates as many batches. Embeddings are shared."""
     (train,) = commands_of(PAGE, "fairseq-train noisy")

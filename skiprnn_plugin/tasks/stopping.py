@@ -50,8 +50,7 @@ class SignalWatch:
     def _handle(self, number, frame) -> None:
         name = signal.Signals(number).name
         if not _fairseq_trains(frame):
-            self.restore()
-            signal.raise_signal(number)
+            self._give_back(number)
         elif self.received is None:
             self.received, self._since = name, time.monotonic()
             # A handler can interrupt a print or a log call, whose streams are not reentrant.
@@ -61,8 +60,14 @@ class SignalWatch:
             if callable(previous) and previous is not signal.default_int_handler:
                 previous(number, frame)
         elif time.monotonic() - self._since >= SAME_REQUEST:
-            self.restore()
-            signal.raise_signal(number)
+            self._give_back(number)
+
+    def _give_back(self, number) -> None:
+        """Restore the previous handlers, and raise the signal again for them."""
+        self.restore()
+        if signal.getsignal(number) == self._handle:  # other code has set it again after it was restored
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        signal.raise_signal(number)
 
     def restore(self) -> None:
         """Restore the previous handlers, unless other code has set new ones since."""

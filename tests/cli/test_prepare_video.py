@@ -50,6 +50,7 @@ def read(folder):
     return items, numbers
 
 
+@pytest.mark.thorough
 def test_ucf101(tmp_path, source, resnet50_weights):
     """The command as it is typed, with the real network."""
     code = """

@@ -36,6 +36,7 @@ def test_mnist_quick_ends_with_a_table_and_a_picture(tmp_path):
     assert (tmp_path / "mnist-quick/seed1/samples.png").stat().st_size > 10000
 
 
+@pytest.mark.thorough
 @needs_environment
 def test_mnist_starts_nothing_with_data_that_are_not_whole(tmp_path):
     write_digits(tmp_path)
