@@ -1,16 +1,15 @@
-"""Skip RNNs in the manner of scikit-learn: a thrifty model of one's own recordings in a few lines."""
+"""Skip RNNs in the manner of scikit-learn: a model that is trained on your recordings in a few lines."""
 
-import contextlib
 import inspect
-import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 
 from .arguments import check_choice, check_finite, check_flag, check_size
+from .quiet import no_notes
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -120,7 +119,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         classes, numbers = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y: expected at least two classes, got one class, {classes.tolist()}")
-        with _logging_as_it_was():  # fairseq changes it when it is imported
+        with no_notes():  # fairseq changes it when it is imported
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
             from .training import choose_by_target, plan_classifier, train
@@ -170,12 +169,12 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "checkpoint_"):
             raise NotFittedError(f"{type(self).__name__}: expected a call of fit before, got none")
         if getattr(self, "_hub", None) is None:
-            with _logging_as_it_was():
+            with no_notes():
                 from .hub import from_pretrained
-                from .training import LOCK, own_random_numbers
+                from .training import LOCK, seeded
 
             # Loading draws initial weights before it replaces them
-            with LOCK, tempfile.TemporaryDirectory() as folder, own_random_numbers(0):
+            with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0):
                 path = Path(folder) / "checkpoint.pt"
                 path.write_bytes(self.checkpoint_)
                 self._hub = from_pretrained(path).to(self.device or "cpu")
@@ -219,7 +218,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         Raises:
             ValueError: the file was not written by ``save``.
         """
-        with _logging_as_it_was():
+        with no_notes():
             from .checkpoints import read_extra_state
         extra = read_extra_state(path)
         state = extra.get("estimator")
@@ -246,20 +245,6 @@ def describe(params: Dict[str, Any], classes: Optional[np.ndarray] = None) -> Di
     return {"estimator": {"params": params, "classes": classes.tolist(), "dtype": classes.dtype.str}}
 
 
-@contextlib.contextmanager
-def _logging_as_it_was() -> Iterator[None]:
-    """A block that leaves the root logger's level and handlers as they were, and in which it writes no notes."""
-    root = logging.getLogger()
-    level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        yield
-    finally:
-        logging.disable(disabled)
-        root.setLevel(level)
-        root.handlers[:] = handlers
-
-
 def _check_fraction(name: str, value: Any) -> float:
     fraction = check_finite(name, value)
     if not 0 < fraction < 1:
@@ -277,9 +262,9 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
     if labels.shape != (size,):
         raise ValueError(f"y: expected {size} labels, one for each recording, got shape {labels.shape}")
     if labels.dtype.kind == "O":
-        wrong = next((label for label in labels if not isinstance(label, str)), None)
-        if wrong is not None or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"y: expected labels that are all numbers, or all texts, got {wrong!r}")
+        others = [label for label in labels if not isinstance(label, str)]
+        if others:
+            raise ValueError(f"y: expected labels that are all numbers, or all texts, got {others[0]!r}")
         labels = labels.astype(str)
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")

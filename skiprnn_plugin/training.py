@@ -4,7 +4,6 @@ checkpoints."""
 import contextlib
 import io
 import itertools
-import logging
 import math
 import random
 import tempfile
@@ -26,6 +25,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, setup_task
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf
 
+from ._fairseq.meters import separate_meters
+from .quiet import no_notes
 from .reading import show_progress
 
 VALIDATIONS = 25  # of a classifier, in a training
@@ -156,9 +157,9 @@ def train(plan: Plan, choose: Choose, shows: bool, extra: Dict[str, Any]) -> Tra
     Raises:
         ValueError: training diverged; or an option is wrong.
     """
-    with LOCK, tempfile.TemporaryDirectory() as folder, _quiet(), own_random_numbers(plan.seed):
+    with LOCK, tempfile.TemporaryDirectory() as folder, _quiet(), seeded(plan.seed):
         cfg = configure(plan, folder)
-        with metrics.aggregate(new_root=True):
+        with separate_meters():
             try:
                 history, size = _train(cfg, plan, shows, Path(folder))
             except FloatingPointError as error:
@@ -222,19 +223,14 @@ def configure(plan: Plan, save_dir: str) -> DictConfig:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch."""
-    level = logging.root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=FutureWarning)
-            warnings.filterwarnings("ignore", message=".*pin_memory")
-            yield
-    finally:
-        logging.disable(level)
+    with no_notes(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", message=".*pin_memory")
+        yield
 
 
 @contextlib.contextmanager
-def own_random_numbers(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """A block whose random numbers depend on the seed alone, and after which the program's go on as before."""
     states = random.getstate(), np.random.get_state()
     try:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from fairseq.logging import metrics
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -188,6 +189,18 @@ def test_two_fits_at_a_time_and_no_threads_left():
         first, second = (future.result().predict_proba(recordings) for future in futures)
     np.testing.assert_array_equal(first, second)
     assert threading.active_count() <= before
+
+
+def test_meters_of_another_run_in_the_program():
+    """They neither disturb the training nor change, although fairseq knows them by the same names."""
+    recordings, labels = make_recordings(12, seed=0)
+    metrics.reset()
+    with metrics.aggregate("train") as meters:
+        metrics.log_derived("accuracy", lambda meters: 0.5)
+    small().fit(recordings, labels)
+    with metrics.aggregate("train") as found:
+        assert found is meters and list(found) == ["accuracy"]
+    metrics.reset()
 
 
 @pytest.mark.thorough

@@ -3,13 +3,13 @@
 import argparse
 import contextlib
 import io
-import logging
 import os
 import sys
 import warnings
 from typing import Callable, Optional, Sequence
 
 from ..arguments import UserError
+from ..quiet import no_notes
 from ..version import __version__
 
 
@@ -47,14 +47,9 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
 @contextlib.contextmanager
 def _quiet():
     """Silence what fairseq, hydra, torch, matplotlib and users' plugins print, log and warn, also on import."""
-    level = logging.root.manager.disable
-    logging.disable(logging.INFO)
-    try:
-        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
+    with no_notes(), contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def as_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
