@@ -50,7 +50,8 @@ class SignalWatch:
     def _handle(self, number, frame) -> None:
         name = signal.Signals(number).name
         if not _fairseq_trains(frame):
-            self._give_back(number)
+            self.restore()
+            signal.raise_signal(number)
         elif self.received is None:
             self.received, self._since = name, time.monotonic()
             # A handler can interrupt a print or a log call, whose streams are not reentrant.
@@ -60,21 +61,15 @@ class SignalWatch:
             if callable(previous) and previous is not signal.default_int_handler:
                 previous(number, frame)
         elif time.monotonic() - self._since >= SAME_REQUEST:
-            self._give_back(number)
-
-    def _give_back(self, number) -> None:
-        """Restore the previous handlers, and raise the signal again for them."""
-        self.restore()
-        if signal.getsignal(number) == self._handle:  # other code has set it again after it was restored
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        signal.raise_signal(number)
+            self.restore()
+            signal.raise_signal(number)
 
     def restore(self) -> None:
-        """Restore the previous handlers, unless other code has set new ones since."""
+        """Restore the previous handlers, unless other code has set new ones since. It can be called again, if that code
+        has put this object's handlers back."""
         if threading.current_thread() is not threading.main_thread():
             return  # this is also called as a finalizer, which can run in any thread
-        while self._previous:
-            number, previous = self._previous.popitem()
+        for number, previous in self._previous.items():
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, previous)
         if SignalWatch._current is self:
