@@ -13,12 +13,15 @@ from torch import Tensor, nn
 
 from .. import metrics
 from ..arguments import check_choice
+from ..modules.budget import CLOSED, LEARNED
 from .cost import Cost
 
 BUDGETS = ("per_sample", "l1", "l2")
 
-# A gate counts as closed where at most this fraction of the steps is used while all update probabilities are at one end
-CLOSED, END, SPREAD = 0.02, 0.05, 0.02
+# A gate counts as closed where less than CLOSED of the steps is used while all update probabilities are at one end
+END, SPREAD = 0.05, 0.02
+# What is added up over workers; a subclass may log objects besides sums
+SUMS = ("nsentences", "sample_size", "task_loss", "budget_loss", "cost", *metrics.UPDATE_SUMS)
 PATIENCE = 100  # training updates for which a gate has to be closed
 
 
@@ -135,7 +138,7 @@ class Budget(nn.Module):
         if self.closed_updates != PATIENCE or self.warned:
             return
         self.warned = True
-        learned = "" if task_loss < 0.8 * self.first_loss else ", and the task is not learned"
+        learned = "" if task_loss < LEARNED * self.first_loss else ", and the task is not learned"
         warnings.warn(
             f"--cost-per-sample: only {fraction:.1%} of the samples have been used for {PATIENCE} training updates"
             f"{learned}: the gate is closed. Give the fraction that you want with --target-fraction, which opens a "
@@ -217,15 +220,7 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
         does not know the criterion that it is called for.
         """
-        names = (
-            "nsentences",
-            "sample_size",
-            "task_loss",
-            "budget_loss",
-            "cost",
-            *metrics.UPDATE_SUMS,
-        )  # a subclass may log objects besides sums
-        sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
+        sums = ({name: output[name] for name in SUMS if name in output} for output in logging_outputs)
         self.budget.log(metrics.add_up(sums))
 
     @classmethod

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.manifest import check_name, clean_value
 from ..reading import show_progress
-from .splits import Division, check_classes
+from .splits import Division, check_classes, errors_named
 from .write_features import Source
 
 DELIMITERS = ",;\t"
@@ -94,17 +94,13 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
             f"{divide.given[0]}: expected no column {columns.split!r} in {path}, as it decides what is held out; "
             f"--ignore-columns {columns.split} leaves it out"
         )
-    try:
+    with errors_named(path, divide):
         if is_divided:
             splits = divide(labels, [row["subject"] for row in rows] if "subject" in rows[0] else None)
             rows = [{**row, "split": split} for row, split in zip(rows, splits)]
         else:
             check_classes(labels, [row["split"] for row in rows])
             _warn_of_divided_subjects(path, rows)
-    except ValueError as error:
-        if str(error).partition(":")[0] in vars(divide):  # an option
-            raise
-        raise ValueError(f"{path}: {error}") from error
     arrays = [np.frombuffer(recording.steps).reshape(-1, len(features)) for recording in recordings]
     classes = sorted({row["label"] for row in rows})
     return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
@@ -161,7 +157,7 @@ def _read(path: Path, file, columns: Columns):
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
-    """The places of the columns that are no features: sequence and label, and subject and split if they exist."""
+    """The places of the columns that are not features: sequence and label, and subject and split if they exist."""
     for name in (columns.sequence, columns.label, *columns.ignored):
         if name not in header:
             raise ValueError(f"{path}:1: expected a column {name!r}, got columns {', '.join(header)}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.manifest import clean_value
 from ..reading import first_sentence
-from .splits import Division
+from .splits import Division, errors_named
 from .write_features import Source
 
 LIST = re.compile(r"arr_(\d+)$")  # the names that numpy.savez gives to arrays without names
@@ -64,12 +64,8 @@ def read_npz(path: Path, divide: Division) -> Source:
     if SUBJECT in arrays:
         subjects = _names(path, SUBJECT, arrays[SUBJECT])
         names = list(dict.fromkeys(subjects[place] for place in np.argsort(arrays[SUBJECT], kind="stable")))
-    try:
+    with errors_named(path, divide):
         splits = divide(labels, subjects, names)
-    except ValueError as error:
-        if str(error).partition(":")[0] in vars(divide):  # an option
-            raise
-        raise ValueError(f"{path}: {error}") from error
     rows = [
         {"sequence": str(number), "split": split, "label": label}
         for number, (split, label) in enumerate(zip(splits, labels))

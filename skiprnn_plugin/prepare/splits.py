@@ -1,7 +1,9 @@
 """Divides sequences into the splits train, valid and test, by their subjects or, without subjects, at random."""
 
+import contextlib
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -79,6 +81,17 @@ class Division:
             splits.update(dict.fromkeys(free[:count], split))
             del free[:count]
         return {**dict.fromkeys(free, "train"), **splits}
+
+
+@contextlib.contextmanager
+def errors_named(path: Path, options: Division) -> Iterator[None]:
+    """A block in which an error gets the name of the file in front, unless it begins with the name of an option."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).partition(":")[0] in vars(options):
+            raise
+        raise ValueError(f"{path}: {error}") from error
 
 
 def check_classes(labels: Sequence[str], splits: Sequence[str]) -> None:
