@@ -54,7 +54,7 @@ def run_script(*arguments):
 
 @pytest.mark.thorough
 def test_script(tmp_path):
-    """With texts of one's own in the folder, and options that win."""
+    """With a user's texts in the folder, and options that win."""
     make_data(tmp_path, "--train", 60, "--valid", 9, "--test", 9)
     sizes = "--encoder-hidden-size 8 --decoder-hidden-size 8 --encoder-embed-dim 8 --decoder-embed-dim 8".split()
     options = [*sizes, "--decoder-out-embed-dim", 8, "--max-update", 2, "--num-workers", 0]

@@ -1,4 +1,4 @@
-"""The example of a fairseq model of one's own that gets a SkipLSTM and the budget, by the commands of its script."""
+"""The example of a user's fairseq model that gets a SkipLSTM and the budget, by the commands of its script."""
 
 import json
 import re

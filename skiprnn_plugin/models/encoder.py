@@ -242,7 +242,7 @@ def choose_memory(cfg: EncoderDecoderConfig) -> Dict[str, bool]:
 
 
 def check_sizes(cfg: EncoderDecoderConfig, *more: str) -> None:
-    """Raise ValueError for a size that is no size, or sizes that do not go together.
+    """Raise ValueError for a size that is not an integer of at least 1, or for sizes that do not go together.
 
     Args:
         cfg: the options.
