@@ -98,7 +98,7 @@ def report(args: argparse.Namespace) -> str:
 def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     printed = [column for column in table.columns if any(column.title in row.paper for row in table.rows)]
     ours = [c.heading + (" ± over sequences" if c.spread else "") for c in table.columns]
-    head = ["model", *(f"{c.heading} (paper)" for c in printed), *ours, "runs"]
+    head = ["model", *(f"{c.heading} (paper)" for c in printed), *ours, "runs", "training updates"]
     lines = []
     for group in groups:
         paper = group.row.paper if group.row else {}
@@ -108,6 +108,7 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
                 *(paper.get(c.title, "-") for c in printed),
                 *(show(group, column) for column in table.columns),
                 str(len(group.runs)) if group.runs else "-",
+                _show_range(sorted(run.options["num_updates"] for run in group.runs)),
             ]
         )
     special = " and ".join(c.heading for c in table.columns if c.spread)
@@ -115,6 +116,11 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
     paper = f" (the paper's: {table.spread})" if table.spread else ""
     note = f"±: sample standard deviation {over}{paper}. Held-out split: {split}"
     return f"{as_table(head, lines)}\n\n{note}, {_count_sequences(groups)}."
+
+
+def _show_range(values: Sequence[float]) -> str:
+    """The sorted values as "60,000", or "12,000 to 60,000" where they differ; "-" if there are none."""
+    return " to ".join(f"{value:,.0f}" for value in dict.fromkeys((*values[:1], *values[-1:]))) or "-"
 
 
 def _count_sequences(groups: Sequence[Group]) -> str:

@@ -37,7 +37,7 @@ def test_adding_runs_the_rows_it_is_told_and_does_not_repeat_them(tmp_path, rows
     assert_settings(tmp_path / "adding/gru/seed3/checkpoint_last.pt", lr=[1e-4], cost_per_sample=0)
     table = [line for line in lines if line.startswith("|")]
     assert [line.split("|")[1].strip() for line in table[2:]] == [ROWS[row] for row in reversed(rows)]
-    assert all(line.split("|")[-2].strip() == "2" for line in table[2:])  # runs
+    assert all(line.split("|")[-3].strip() == "2" for line in table[2:])  # runs
     again = go()
     assert [line for line in again if line.startswith("|")] == table
     assert not any("update 1:" in line for line in again)

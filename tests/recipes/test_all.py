@@ -1,0 +1,104 @@
+"""all.sh: the queue of the runs that the tables lack."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ..command_line import ROOT, run
+from .start import needs_environment, recipe
+
+
+def plan(results, *options):
+    command = ["-m", "recipes.all_runs", "--relative-to", str(ROOT), "--results", str(results), "--plan", *options]
+    process = run(sys.executable, *command, cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()
+
+
+def test_plan_lists_the_cheapest_lacking_runs_first(tmp_path):
+    (tmp_path / "finished.tsv").write_text(
+        "table\trow\tseed\tmax_update\tminutes\tdate\tmachine\n"
+        "adding\tskip-gru-0\t2\t60000\t25\t2026-01-01\tmachine\n"
+        "adding\tskip-gru-0\t1\t100\t1\t2026-01-01\tmachine\n"
+    )
+    rows = ("--rows", "skip-lstm-0", "skip-gru-0", "gru", "--seeds", "1", "2")
+    lines = plan(tmp_path, "--only", "frequency-1ms", "adding", *rows)
+    assert [line.split(":")[0] for line in lines[:-3]] == [
+        "adding, gru, seed 1", "adding, gru, seed 2",  # ends when it has solved the task
+        "adding, skip-gru-0, seed 1",  # has been trained, but not for as long
+        "adding, skip-lstm-0, seed 1", "adding, skip-lstm-0, seed 2",
+        "frequency-1ms, gru, seed 1", "frequency-1ms, gru, seed 2",
+        "frequency-1ms, skip-gru-0, seed 1", "frequency-1ms, skip-gru-0, seed 2",
+        "frequency-1ms, skip-lstm-0, seed 1", "frequency-1ms, skip-lstm-0, seed 2",
+    ]  # fmt: skip
+    assert lines[-3].startswith("adding: 5 runs") and lines[-1].startswith("11 of 12 runs are lacking")
+    shorter = plan(tmp_path, "--only", "adding", "--rows", "skip-gru-0", "--seeds", "1", "2", "--max-update", "100")
+    assert shorter[-1].startswith("0 of 2 runs")
+
+
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        (["--until", "0"], "--until: expected a number of hours above 0, got 0.0"),
+        (["--seeds", "2", "2"], "--seeds: expected different whole numbers of at least 1, got 2 2"),
+        (["--jobs", "0"], "--jobs: expected a whole number of at least 1, got 0"),
+        (["--mnist", "missing"], "--mnist: no such file or folder"),
+        (["--only", "ading"], "--only: invalid choice: 'ading'"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_wrong_options_end_it_with_one_line(tmp_path, options, error):
+    process = run(sys.executable, "-m", "recipes.all_runs", "--relative-to", str(tmp_path), *options, cwd=ROOT)
+    assert process.returncode == 2 and process.stdout == ""
+    assert len(process.stderr.splitlines()) == 1 and error in process.stderr
+
+
+@needs_environment
+@pytest.mark.thorough
+def test_finished_runs_are_kept_and_not_repeated(tmp_path):
+    def go(*options):
+        common = ("--results", "mine", "--only", "adding", "--rows", "skip-gru-1e-5", "lstm")
+        return recipe("all.sh", *common, *options, cwd=tmp_path, RUNS="runs")
+
+    process = go("--seeds", "1", "--max-update", "1")
+    assert process.returncode == 0, process.stderr[-2000:]
+    assert process.stderr.count("finished; its numbers are in") == 2
+    process = go("--seeds", "1", "2", "--max-update", "2")  # trains both runs on, and two more
+    assert process.returncode == 0 and process.stderr.count("finished") == 4, process.stderr[-2000:]
+    for file in ("adding.json", "best/adding.json"):
+        groups = json.loads((tmp_path / "mine" / file).read_text())
+        assert [group["row"] for group in groups] == ["lstm", "skip-gru-1e-5"]
+        runs = [(run["options"]["seed"], run["options"]["num_updates"]) for run in groups[1]["runs"]]
+        assert sorted(runs) == [(1, 2), (2, 2)]
+    page = (tmp_path / "mine/tables.md").read_text()
+    assert page.count("| Skip GRU, lambda=1e-5 | Yes | 50.7% ± 2.6% | 9.40e5 |") == 2 and "| 2 | 2 |\n" in page
+    finished = (tmp_path / "mine/finished.tsv").read_text().splitlines()
+    assert len(finished) == 7 and finished[-1].split("\t")[:4] in (
+        ["adding", "skip-gru-1e-5", seed, "2"] for seed in "12"
+    )
+    assert "no run is lacking" in go("--seeds", "1", "2", "--max-update", "2").stderr
+
+
+@needs_environment
+@pytest.mark.thorough
+def test_a_signal_saves_the_runs_and_a_second_queue_is_refused(tmp_path):
+    command = ["bash", str(ROOT / "recipes/all.sh"), "--results", "mine", "--only", "adding", "--rows", "skip-gru-0"]
+    environment = {**os.environ, "RUNS": str(tmp_path / "runs")}
+    process = subprocess.Popen(
+        [*command, "--jobs", "1"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    log = tmp_path / "runs/adding/skip-gru-0/seed1/train.log"
+    while not (log.exists() and "num_updates" in log.read_text()):
+        assert process.poll() is None
+        time.sleep(0.2)
+    second = run(*command, cwd=tmp_path, RUNS=str(tmp_path / "runs"))
+    assert second.returncode == 1 and "is in use by another all.sh" in second.stderr.splitlines()[-1]
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=120)[1]
+    assert process.returncode == 130 and errors.endswith("stopped; run the same command again to resume\n")
+    assert (log.parent / "checkpoint_last.pt").exists() and not (tmp_path / "mine/finished.tsv").exists()
