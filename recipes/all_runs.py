@@ -211,6 +211,7 @@ class Queue:
         with count_signals() as signals, tqdm(total=sum_hours(jobs), bar_format=BAR) as bar:
             while waiting or self.active:
                 if signals or time.time() > end:
+                    bar.write("stopping; the runs are being saved", file=sys.stderr)
                     self.stop(signals)
                     return False
                 while waiting and len(self.active) < self.slots:
@@ -271,7 +272,6 @@ class Queue:
 
     def stop(self, signals: List[int]) -> None:
         """Let the active runs save, and wait for them. A further signal ends them at once."""
-        print("stopping; the runs are being saved", file=sys.stderr)
         passed_on = 0
         while any(process.poll() is None for process in self.active):
             if passed_on == 0 or len(signals) > passed_on:
@@ -279,7 +279,6 @@ class Queue:
                 for process in self.active:
                     process.terminate()
             time.sleep(0.2)
-        print("stopped; run the same command again to resume", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -332,6 +331,7 @@ def main() -> int:
         return 0
     queue = Queue(args.runs, results, data, args.jobs)
     if not queue.work(lacking, time.time() + 3600 * args.until):
+        print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
     return 1 if queue.failed else 0
 
