@@ -204,8 +204,8 @@ class Queue:
         except BlockingIOError:
             raise ValueError(f"RUNS: {runs} is in use by another all.sh, or by recipes that it left running") from None
 
-    def work(self, jobs: Sequence[Job], end: float) -> bool:
-        """Run the jobs; returns whether all have ended before the time ``end`` and before a signal."""
+    def work(self, jobs: Sequence[Job], end: float) -> int:
+        """Run the jobs until the time ``end`` or a signal; returns the exit status."""
         waiting = list(jobs)
         done = 0.0
         with count_signals() as signals, tqdm(total=sum_hours(jobs), bar_format=BAR) as bar:
@@ -213,7 +213,7 @@ class Queue:
                 if signals or time.time() > end:
                     bar.write("stopping; the runs are being saved", file=sys.stderr)
                     self.stop(signals)
-                    return False
+                    return 130 if signals else 0
                 while waiting and len(self.active) < self.slots:
                     self.start(waiting.pop(0))
                 for process in [process for process in self.active if process.poll() is not None]:
@@ -224,7 +224,7 @@ class Queue:
                 bar.n = min(bar.total, (done + partly) / 3600)
                 bar.set_postfix_str(f"{len(self.active)} running, {len(waiting)} waiting")
                 time.sleep(1)
-        return True
+        return 1 if self.failed else 0
 
     def start(self, job: Job) -> None:
         arguments = [str(self.data[job.experiment.data])] if job.experiment.data else []
@@ -330,10 +330,10 @@ def main() -> int:
         print(f"no run is lacking; the tables are in {results.write_tables()}", file=sys.stderr)
         return 0
     queue = Queue(args.runs, results, data, args.jobs)
-    if not queue.work(lacking, time.time() + 3600 * args.until):
+    status = queue.work(lacking, time.time() + 3600 * args.until)
+    if queue.active:
         print("stopped; run the same command again to resume", file=sys.stderr)
-        return 130
-    return 1 if queue.failed else 0
+    return status
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -12,7 +12,6 @@ import pytest
 from ..command_line import ROOT, run
 from .start import needs_environment, recipe
 
-
 STOPPED = "stopped; run the same command again to resume"
 
 
