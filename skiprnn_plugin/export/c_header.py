@@ -61,7 +61,8 @@ static void NAME_layer(const float *x, int inputs, const float *w, const float *
     for (int j = 0; j < NAME_HIDDEN; j++) {
         for (int g = 0; g < 4; g++) {
             const int row = g * NAME_HIDDEN + j;
-            sum[g] = NAME_dot(w + row * inputs, x, inputs) + NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + b[row] + d[row];
+            sum[g] = NAME_dot(w + row * inputs, x, inputs) + b[row] +
+                     NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + d[row];
         }
         c[j] = NAME_sigmoid(sum[1]) * c[j] + NAME_sigmoid(sum[0]) * tanhf(sum[2]);
         next[j] = NAME_sigmoid(sum[3]) * tanhf(c[j]);
@@ -109,7 +110,8 @@ static void NAME_layer(const float *x, int inputs, const float *w, const float *
                        float *h) {
     float next[NAME_HIDDEN];
     for (int j = 0; j < NAME_HIDDEN; j++)
-        next[j] = tanhf(NAME_dot(w + j * inputs, x, inputs) + NAME_dot(u + j * NAME_HIDDEN, h, NAME_HIDDEN) + b[j] + d[j]);
+        next[j] = tanhf(NAME_dot(w + j * inputs, x, inputs) + b[j] +
+                        NAME_dot(u + j * NAME_HIDDEN, h, NAME_HIDDEN) + d[j]);
     memcpy(h, next, sizeof next);
 }
 """,
@@ -124,7 +126,8 @@ $start_c}
 
 WAIT = """
 /* After how many samples the next one is wanted, for the update probability p: the rounded sum of p over the samples
- * must exceed the threshold. Between two powers of 2 the sum grows by the same number at each addition but the first. */
+ * must exceed the threshold. Between two powers of 2 the sum grows by the same number at every addition but the first,
+ * which may round a tie in another way. */
 static uint32_t NAME_wait(float p) {
     const float threshold = $threshold;
     float sum = 0.0f;
@@ -133,14 +136,15 @@ static uint32_t NAME_wait(float p) {
         const float next = sum + p;
         if (!(next <= threshold)) return count;
         if (next == sum) return NAME_NEVER;
+        int exponent;
+        (void)frexpf(next, &exponent);
+        float end = ldexpf(1.0f, exponent);
+        const int grows_evenly = sum >= 0.5f * end;
         sum = next;
         const float more = sum + p, increment = more - sum;
-        int exponent;
-        (void)frexpf(sum, &exponent);
-        float end = ldexpf(1.0f, exponent);
         if (end > threshold) end = threshold;
         const float room = (end - sum) / increment - 2.0f; /* 2 fewer, as a division rounds */
-        if (increment > 0.0f && room >= 1.0f) {
+        if (grows_evenly && increment > 0.0f && room >= 1.0f) {
             const uint32_t times = (uint32_t)room;
             sum += (float)times * increment;
             count += times;
@@ -159,8 +163,9 @@ $normalize$calls$wait}
 PREDICT = """
 /* $meaning */
 static inline void NAME_predict(const NAME_state *state, float *outputs) {
+    const float *h = state->h[NAME_LAYERS - 1];
     for (int j = 0; j < NAME_OUTPUTS; j++)
-        outputs[j] = NAME_dot(NAME_head_weight + j * NAME_HIDDEN, state->h[NAME_LAYERS - 1], NAME_HIDDEN) + NAME_head_bias[j];
+        outputs[j] = NAME_dot(NAME_head_weight + j * NAME_HIDDEN, h, NAME_HIDDEN) + NAME_head_bias[j];
 $activation}
 
 #endif

@@ -306,13 +306,16 @@ def _make_additions(graph: _Graph, threshold: float):
 
     column = body.op("Unsqueeze", added, graph.constant([1], np.int64))
     later = body.op("Where", body.op("Greater", powers, column), powers, graph.constant(np.inf))
-    end = body.op("Min", body.op("ReduceMin", later, axes=[1], keepdims=0), limit)
+    end = body.op("ReduceMin", later, axes=[1], keepdims=0)
+    is_first = body.op("Less", "acc_before", body.op("Mul", end, graph.constant(0.5)))
+    end = body.op("Min", end, limit)
     increment = body.op("Sub", body.op("Add", added, "p"), added)
     grows = body.op("Greater", increment, graph.constant(0))
     increment = body.op("Cast", body.op("Where", grows, increment, graph.constant(1)), to=wide)
     room = body.op("Sub", body.op("Cast", end, to=wide), body.op("Cast", added, to=wide))
     times = body.op("Sub", body.op("Floor", body.op("Div", room, increment)), graph.constant(2, np.float64))
     times = body.op("Max", times, graph.constant(0, np.float64))  # 2 fewer, as a division rounds
+    times = body.op("Where", is_first, graph.constant(0, np.float64), times)
     jumped = body.op("Add", body.op("Cast", added, to=wide), body.op("Mul", times, increment))
     acc = body.op("Cast", jumped, to=_type(np.float32))
 

@@ -69,14 +69,12 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
     head = getattr(model, "head", None)
     if not isinstance(rnn, SkipRNNBase) or not isinstance(head, torch.nn.Linear):
         raise ValueError(
-            f"expected a model of fairseq's model skip_rnn, with a Skip RNN and a linear head, got {type(model).__name__}"
+            f"expected fairseq's model skip_rnn, with a Skip RNN and a linear head, got {type(model).__name__}"
         )
     if hub.reads_words:
         raise ValueError("expected a model that reads numbers, this one reads token ids")
     if rnn.bidirectional:
-        raise ValueError(
-            "expected one direction: a bidirectional model needs the end of a sequence before its first step"
-        )
+        raise ValueError("expected one direction, this model reads the end of a sequence before its first step")
     if rnn.layer_norm:
         raise ValueError("expected a model without layer norm, which only the engine reference has")
     if rnn.cell not in CELLS or CELLS[rnn.cell].__module__ != CELLS["gru"].__module__:

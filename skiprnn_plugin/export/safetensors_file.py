@@ -1,7 +1,6 @@
 """Files of the library safetensors: the weights under torch's names, and in the metadata all that is needed to use
 them, in any language. examples/c reads such a file."""
 
-import json
 from pathlib import Path
 from typing import Dict
 
@@ -15,7 +14,7 @@ FORMAT_VERSION = "1"
 def make_metadata(parts: Parts) -> Dict[str, str]:
     """The metadata, all text: ``format`` (skiprnn), ``format_version``, ``cell``, ``input_size``, ``hidden_size``,
     ``num_layers``, ``output_size``, ``threshold``, ``predicts`` and ``per_step``; ``gate_layers`` (layers separated by
-    commas) and ``classes`` (a JSON list). Mean and standard deviation are tensors, as metadata would round them."""
+    commas) and ``classes`` (a line for each)."""
     return {
         "format": "skiprnn",
         "format_version": FORMAT_VERSION,
@@ -28,7 +27,7 @@ def make_metadata(parts: Parts) -> Dict[str, str]:
         "threshold": repr(parts.threshold),
         "predicts": parts.predicts,
         "per_step": str(parts.per_step).lower(),
-        "classes": json.dumps(parts.class_names),
+        "classes": "\n".join(parts.class_names),
     }
 
 

@@ -1,5 +1,6 @@
 """Programs of torch.export (``.pt2``), for PyTorch without fairseq."""
 
+import copy
 from typing import Optional, Tuple
 
 import torch
@@ -19,7 +20,8 @@ class Deployed(nn.Module):
 
     def __init__(self, model: nn.Module, parts: Parts):
         super().__init__()
-        self.rnn, self.head = model.rnn, model.head
+        self.rnn, self.head = copy.deepcopy(model.rnn), copy.deepcopy(model.head)
+        self.requires_grad_(False)  # a program whose results can be used without no_grad
         self.predicts, self.per_step = parts.predicts, parts.per_step
         self.always = not parts.gate_layers
         self.mean: Optional[Tensor]
