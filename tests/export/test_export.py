@@ -225,6 +225,6 @@ def test_page(trained, tmp_path, monkeypatch, capsys):
     (c_code,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
     (tmp_path / "h").mkdir()
     trained.export(tmp_path / "h" / "model.h").rename("model.h")
-    sensor = "#include <stdint.h>\nvoid read_sensor(float *sample);\nvoid sleep_samples(uint32_t samples);\nvoid run(void);\n"
-    (tmp_path / "main.c").write_text(sensor + c_code)
+    declarations = "void read_sensor(float *sample);\nvoid sleep_samples(uint32_t samples);\nvoid run(void);\n"
+    (tmp_path / "main.c").write_text("#include <stdint.h>\n" + declarations + c_code)
     compile_c("-std=c99", "-c", "-o", tmp_path / "main.o", tmp_path / "main.c")
