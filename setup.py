@@ -29,6 +29,7 @@ VIDEO = [
 # The triton engine's kernels run on the CPU and are compiled for GPUs in tests. Torch's CUDA builds bring a triton with
 # them; the CPU builds do not. This is the version of torch 2.11's, the oldest that is supported.
 TRITON = ["triton==3.6.0; platform_system == 'Linux' and platform_machine == 'x86_64'"]
+EXPORT = ["onnx>=1.16", "safetensors>=0.4"]  # safetensors for .safetensors, onnx for .onnx
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
 
 NATIVE = "skiprnn_plugin/ops/native"
@@ -137,7 +138,7 @@ setup(
         *find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
         *find_namespace_packages(include=["hydra_plugins.*"]),
     ],
-    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
+    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml", "ops/native/skiprnn.h"]},
     ext_modules=[
         Extension(
             NATIVE.replace("/", ".") + ".libskiprnn",
@@ -162,13 +163,15 @@ setup(
         "plot": PLOT,
         "text": TEXT,
         "video": VIDEO,
+        "export": EXPORT,
         "docs": DOCS,
         "dev": PLOT
         + TEXT
         + VIDEO
+        + EXPORT
         + DOCS
         + TRITON
-        + ["pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
+        + ["onnxruntime>=1.18", "pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={
@@ -178,6 +181,7 @@ setup(
             "skiprnn-report = skiprnn_plugin.cli.report:main",
             "skiprnn-plot = skiprnn_plugin.cli.plot:main",
             "skiprnn-predict = skiprnn_plugin.cli.predict:main",
+            "skiprnn-export = skiprnn_plugin.cli.export:main",
         ]
     },
     classifiers=[

@@ -73,6 +73,7 @@ TESTS = {
     "python user_dir_examples/own_dataset/make_sample_data.py": ("test_examples.py", "rotations"),
     "python user_dir_examples/translation/make_data.py": ("test_translation.py", "corpus"),
     "python user_dir_examples/speech/make_digits.py": ("test_speech.py", "corpus"),
+    "skiprnn-export": ("export/test_export.py", "test_c_header"),
     "skiprnn-plot curves": ("cli/test_plot_curves.py", "test_a_real_log"),
     "skiprnn-plot frames": ("cli/test_plot_frames.py", "test_shows_the_models_own_updates"),
     "skiprnn-plot samples": ("test_docs.py", "test_readme"),

@@ -21,8 +21,8 @@ FLOORS = (
     {"modules", "data", "checkpoints", "metrics", "training"},
     # preparation of raw data; trained models for users' programs
     {"prepare", "hub"},
-    # trained models that split texts as in the preparation
-    {"text_hub"},
+    # trained models that split texts as in the preparation, or as files for other programs
+    {"text_hub", "export"},
     # fairseq's classes for training: losses and models, then the tasks, which use both
     {"criterions", "models"},
     {"tasks"},

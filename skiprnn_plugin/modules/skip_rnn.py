@@ -327,7 +327,8 @@ class SkipRNNBase(nn.Module):
                 offsets = steps - lengths - (0 if offsets is None else offsets)
         initial = self._initial_state(suffix)
         if state is None:
-            state = initial if batch == 1 else _tile(initial, batch)
+            # torch.export would take the branch of its example for every batch size
+            state = initial if batch == 1 and not torch.compiler.is_compiling() else _tile(initial, batch)
         elif torch.is_grad_enabled():
             state = as_state(state)
             if isinstance(state.h, Tensor):  # skip_scan refuses others

@@ -1,0 +1,229 @@
+/* Predicts with a trained Skip RNN, in C: reads OUT.safetensors of skiprnn-export and a CSV file (a line of numbers for
+ * each step), and prints the likeliest class, its probability, the number of used steps and of all steps.
+ *
+ *     predict MODEL.safetensors INPUT.csv
+ *
+ * It needs libskiprnn, the shared library in skiprnn_plugin/ops/native, but neither Python nor PyTorch. See README.md.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "skiprnn.h"
+
+static void fail(const char *what, const char *detail) {
+    fprintf(stderr, "predict: error: %s: %s\n", what, detail);
+    exit(2);
+}
+
+static void *allocate(size_t size) {
+    /* skiprnn_pack wants 64-byte alignment */
+    void *memory = aligned_alloc(64, (size + 64) / 64 * 64);
+    if (!memory) fail("memory", "not enough");
+    return memory;
+}
+
+/* ---- safetensors: 8 bytes with the size of the header, the header in JSON, the data ---- */
+
+typedef struct {
+    const char *path;
+    char *header; /* ends with 0 */
+    char *data;
+    uint64_t data_size;
+} Model;
+
+static Model read_model(const char *path) {
+    Model model = {path, NULL, NULL, 0};
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path, "can't be opened");
+    uint64_t size;
+    fseek(file, 0, SEEK_END);
+    const long total = ftell(file);
+    rewind(file);
+    if (total < 8 || fread(&size, 8, 1, file) != 1 || size > (uint64_t)total - 8) fail(path, "not a safetensors file");
+    model.header = allocate(size + 1);
+    model.data_size = (uint64_t)total - 8 - size;
+    model.data = allocate(model.data_size);
+    if (fread(model.header, 1, size, file) != size || fread(model.data, 1, model.data_size, file) != model.data_size)
+        fail(path, "can't be read");
+    model.header[size] = 0;
+    fclose(file);
+    return model;
+}
+
+/* The text behind "NAME": in the header, or NULL. */
+static const char *find_value(const Model *model, const char *name) {
+    char key[80];
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *found = strstr(model->header, key);
+    return found ? found + strlen(key) : NULL;
+}
+
+/* A value of the metadata, which are all strings; of JSON's escapes it knows those of quotes, backslashes and lines. */
+static const char *find_text(const Model *model, const char *name, char *text, size_t size) {
+    const char *value = find_value(model, name);
+    if (!value || *value != '"') fail(model->path, "not written by skiprnn-export");
+    size_t length = 0;
+    for (value++; *value && *value != '"'; value++) {
+        char next = *value;
+        if (next == '\\') {
+            next = *++value;
+            if (next == 'n') next = '\n';
+        }
+        if (length + 1 < size) text[length++] = next;
+    }
+    text[length] = 0;
+    return text;
+}
+
+static int64_t find_number(const Model *model, const char *name) {
+    char text[32];
+    return atoll(find_text(model, name, text, sizeof text));
+}
+
+/* The numbers of a tensor of this many bytes, or NULL if the file has none of this name. */
+static const void *find_tensor(const Model *model, const char *name, uint64_t bytes) {
+    const char *value = find_value(model, name);
+    if (!value) return NULL;
+    unsigned long long begin, end;
+    const char *offsets = strstr(value, "\"data_offsets\":[");
+    if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2 || end > model->data_size ||
+        end - begin != bytes)
+        fail(name, "a tensor of another size was expected");
+    return model->data + begin;
+}
+
+static const float *need_tensor(const Model *model, const char *name, int64_t count) {
+    const float *tensor = find_tensor(model, name, (uint64_t)count * sizeof(float));
+    if (!tensor) fail(name, "no such tensor");
+    return tensor;
+}
+
+/* ---- CSV ---- */
+
+static double *read_csv(const char *path, int64_t width, int64_t *steps) {
+    FILE *file = fopen(path, "r");
+    if (!file) fail(path, "can't be opened");
+    int64_t count = 0, room = 1024;
+    double *numbers = allocate((size_t)room * sizeof(double)), number;
+    while (fscanf(file, count % width ? ",%lf" : "%lf", &number) == 1) {
+        if (count == room) {
+            double *more = allocate((size_t)room * 2 * sizeof(double));
+            memcpy(more, numbers, (size_t)room * sizeof(double));
+            free(numbers);
+            numbers = more;
+            room *= 2;
+        }
+        numbers[count++] = number;
+    }
+    if (!feof(file) || count == 0 || count % width) fail(path, "lines of as many numbers as the model reads were expected");
+    fclose(file);
+    *steps = count / width;
+    return numbers;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) fail("usage", "predict MODEL.safetensors INPUT.csv");
+    const Model model = read_model(argv[1]);
+    char text[65536];
+    if (strcmp(find_text(&model, "format_version", text, sizeof text), "1")) fail(argv[1], "expected format version 1");
+    if (strcmp(find_text(&model, "predicts", text, sizeof text), "classes") ||
+        strcmp(find_text(&model, "per_step", text, sizeof text), "false"))
+        fail(argv[1], "expected a model that predicts one class for a sequence");
+
+    const char *const cells[] = {"lstm", "gru", "gru_reset_before", "rnn"};
+    const int64_t gates[] = {4, 3, 3, 1};
+    int64_t cell = 0;
+    find_text(&model, "cell", text, sizeof text);
+    while (cell < 4 && strcmp(text, cells[cell])) cell++;
+    if (cell == 4) fail(argv[1], "expected the cell lstm, gru, gru_reset_before or rnn");
+    const skiprnn_shape shape = {cell, find_number(&model, "num_layers"), find_number(&model, "input_size"),
+                                 find_number(&model, "hidden_size")};
+    const int64_t hidden = shape.hidden, layers = shape.layers, outputs = find_number(&model, "output_size");
+
+    /* the weights, in the kernels' layout */
+    const float **weights = allocate((size_t)(4 * layers) * sizeof(float *));
+    for (int64_t layer = 0; layer < layers; layer++) {
+        const int64_t rows = gates[cell] * hidden;
+        const int64_t sizes[] = {rows * (layer ? hidden : shape.input), rows * hidden, rows, rows};
+        const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+        for (int kind = 0; kind < 4; kind++) {
+            snprintf(text, sizeof text, "%s_l%d", names[kind], (int)layer);
+            weights[4 * layer + kind] = need_tensor(&model, text, sizes[kind]);
+        }
+    }
+    uint64_t known = 0;
+    float *packed = allocate((size_t)skiprnn_packed_size(&shape, SKIPRNN_FORWARD) * sizeof(float));
+    skiprnn_pack(&shape, weights, SKIPRNN_FORWARD, 1, packed, &known);
+
+    /* the input, normalised as in training */
+    int64_t steps;
+    const double *csv = read_csv(argv[2], shape.input, &steps);
+    const double *mean = find_tensor(&model, "mean", (uint64_t)shape.input * sizeof(double));
+    const double *std = find_tensor(&model, "std", (uint64_t)shape.input * sizeof(double));
+    float *x = allocate((size_t)(steps * shape.input) * sizeof(float));
+    for (int64_t i = 0; i < steps * shape.input; i++)
+        x[i] = mean ? (float)(((double)(float)csv[i] - mean[i % shape.input]) / std[i % shape.input]) : (float)csv[i];
+
+    /* the gate; a model without one updates at every step */
+    int64_t gate_layers[64], gate_count = 0;
+    uint8_t *schedule = NULL;
+    for (const char *next = find_text(&model, "gate_layers", text, sizeof text); *next && gate_count < 64;) {
+        gate_layers[gate_count++] = strtoll(next, (char **)&next, 10);
+        if (*next == ',') next++;
+    }
+    if (gate_count == 0) {
+        schedule = allocate((size_t)steps);
+        memset(schedule, 1, (size_t)steps);
+    }
+
+    const skiprnn_problem problem = {
+        .shape = shape,
+        .batch = 1,
+        .steps = steps,
+        .last_only = 1,
+        .threads = 1,
+        .x = x,
+        .x_batch_stride = steps * shape.input,
+        .x_step_stride = shape.input,
+        .packed = packed,
+        .h = need_tensor(&model, "initial_h", layers * hidden),
+        .c = cell == SKIPRNN_LSTM ? need_tensor(&model, "initial_c", layers * hidden) : NULL,
+        .gate_weight = gate_count ? need_tensor(&model, "update_weight", gate_count * hidden) : NULL,
+        .gate_bias = gate_count ? need_tensor(&model, "update_bias", 1) : NULL,
+        .gate_count = gate_count,
+        .gate_layers = gate_layers,
+        .schedule = schedule,
+        .threshold = (float)atof(find_text(&model, "threshold", text, sizeof text)),
+    };
+    const size_t state_size = (size_t)(layers * hidden) * sizeof(float);
+    float p, acc;
+    const skiprnn_result result = {
+        .output = allocate((size_t)hidden * sizeof(float)),
+        .h = allocate(state_size),
+        .c = cell == SKIPRNN_LSTM ? allocate(state_size) : NULL,
+        .p = &p,
+        .acc = &acc,
+        .updates = allocate((size_t)steps * sizeof(float)),
+    };
+    if (skiprnn_forward(&problem, &result, NULL) != SKIPRNN_OK) fail("memory", "not enough");
+
+    /* the linear head and the softmax */
+    const float *head = need_tensor(&model, "head_weight", outputs * hidden);
+    const float *bias = need_tensor(&model, "head_bias", outputs);
+    double *scores = allocate((size_t)outputs * sizeof(double)), sum = 0;
+    int64_t best = 0, used = 0;
+    for (int64_t j = 0; j < outputs; j++) {
+        scores[j] = bias[j];
+        for (int64_t i = 0; i < hidden; i++) scores[j] += head[j * hidden + i] * result.output[i];
+        if (scores[j] > scores[best]) best = j;
+    }
+    for (int64_t j = 0; j < outputs; j++) sum += exp(scores[j] - scores[best]);
+    for (int64_t t = 0; t < steps; t++) used += result.updates[t] > 0;
+    const char *class_name = find_text(&model, "classes", text, sizeof text);
+    for (int64_t j = 0; j < best; j++) class_name = strchr(class_name, '\n') + 1;
+    printf("%.*s\t%.6f\t%d\t%d\n", (int)strcspn(class_name, "\n"), class_name, 1 / sum, (int)used, (int)steps);
+    return 0;
+}

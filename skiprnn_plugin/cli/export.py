@@ -1,0 +1,99 @@
+"""``skiprnn-export``: writes a trained model to a file that other programs can run."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+from ..arguments import UserError
+from ..reading import first_sentence
+from ..runs.checkpoint import load_hub
+from .command import add_version, run_command
+from .loading import HUB_HELP, add_loading_arguments, prepare_loading
+
+PROGRAM = "skiprnn-export"
+DESCRIPTION = """
+Write a trained model to a file: OUT.safetensors (its weights and what is needed to use them; for programs in any
+language, such as examples/c), OUT.h (C99 for microcontrollers), OUT.onnx (for onnxruntime and others) or OUT.pt2 (a
+program of torch.export). The model reads numbers, in one direction.
+"""
+KINDS = {"step": (".onnx", ".h"), "sequence": (".onnx", ".pt2")}  # what a format can hold
+SUFFIXES = (".safetensors", ".h", ".onnx", ".pt2")
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=DESCRIPTION)
+    add_version(parser)
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
+    parser.add_argument(
+        "output", metavar="OUT", type=Path, help=f"the file; its format is that of {', '.join(SUFFIXES)}"
+    )
+    parser.add_argument(
+        "--what",
+        choices=tuple(KINDS),
+        help="for OUT.onnx: step, which reads one sample and says when it wants the next one (the default), or "
+        "sequence, which reads whole sequences",
+    )
+    parser.add_argument("--name", help="for OUT.h: what identifiers begin with (default: the name of the file)")
+    add_loading_arguments(parser)
+    return run_command(PROGRAM, export, parser.parse_args(argv))
+
+
+def export(args: argparse.Namespace) -> str:
+    """Write the file; returns a line that says what is in it."""
+    suffix = args.output.suffix
+    if suffix not in SUFFIXES:
+        raise UserError(f"OUT: expected a name that ends in {', '.join(SUFFIXES)}, got {args.output.name!r}")
+    if args.what is not None and suffix not in KINDS[args.what]:
+        raise UserError(f"--what: expected {' or '.join(KINDS[args.what])} for {args.what}, got {args.output.name!r}")
+    if args.name is not None and suffix != ".h":
+        raise UserError(f"--name: expected an OUT that ends in .h, got {args.output.name!r}")
+    if not args.output.parent.is_dir():
+        raise UserError(f"OUT: no such folder: {args.output.parent}")
+    hub = load_hub(args.checkpoint, prepare_loading(args))
+    from ..export.parts import collect_parts
+
+    try:
+        parts = collect_parts(hub)
+        what = write(hub.model, parts, args.output, args.what, args.name)
+    except ImportError as error:
+        raise UserError(f"{suffix}: needs the package {error.name}; pip install 'skiprnn-plugin[export]'") from error
+    except OSError as error:
+        raise UserError(f"{args.output}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{args.checkpoint}: {first_sentence(error)}") from error
+    return f"{args.output}: {what}, {args.output.stat().st_size:,} bytes"
+
+
+def write(model, parts, output: Path, what: Optional[str], name: Optional[str]) -> str:
+    """Write the file in the format of its suffix; returns what it holds."""
+    from ..export.writing import write_whole
+
+    if output.suffix == ".safetensors":
+        from ..export.safetensors_file import write_safetensors
+
+        write_whole(output, lambda part: write_safetensors(parts, part))
+        return "weights and metadata"
+    if output.suffix == ".h":
+        from ..export.c_header import make_header
+
+        text = make_header(parts, name or output.stem.replace("-", "_"))
+        write_whole(output, lambda part: part.write_text(text, encoding="utf-8"))
+        return "a model in C"
+    if output.suffix == ".onnx":
+        from ..export.onnx_file import make_onnx
+
+        data = make_onnx(parts, what or "step").SerializeToString()
+        write_whole(output, lambda part: part.write_bytes(data))
+        return f"an ONNX model that reads a {what or 'step'}"
+    import torch
+
+    from ..export.torch_program import make_program
+
+    program = make_program(model, parts)
+    write_whole(output, lambda part: torch.export.save(program, part))
+    return "a program of torch.export"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

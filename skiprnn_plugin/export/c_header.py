@@ -1,0 +1,284 @@
+"""A C header with a whole model: C99, no allocation, for microcontrollers. It reads one wanted sample at a time."""
+
+import re
+from typing import Iterator
+
+import numpy as np
+
+from .parts import Parts
+
+LINE = 8  # numbers in a line of an array
+
+HEAD = """\
+/* A Skip RNN that reads only the samples it asks for. Written by skiprnn-export; do not edit.
+ *
+ *     NAME_state state;
+ *     float probabilities[NAME_OUTPUTS];
+ *     uint32_t wait;
+ *
+ *     NAME_start(&state);
+ *     wait = NAME_update(&state, sample);  the first sample; then let wait - 1 samples pass and give the next one
+ *     NAME_predict(&state, probabilities); at any time
+ *
+ * NAME_update returns NAME_NEVER when no further sample is wanted. A sample holds NAME_INPUTS numbers as the sensor
+ * gives them: they are normalised here. C99; needs expf, tanhf, frexpf and ldexpf. Nothing is allocated; a state takes
+ * sizeof(NAME_state) bytes. Do not compile with -ffast-math: the waiting time counts rounded additions.
+ */
+#ifndef NAME_H
+#define NAME_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define NAME_INPUTS $inputs
+#define NAME_HIDDEN $hidden
+#define NAME_LAYERS $layers
+#define NAME_OUTPUTS $outputs
+#define NAME_NEVER UINT32_MAX
+
+typedef struct {
+    float h[NAME_LAYERS][NAME_HIDDEN];
+$c_field} NAME_state;
+"""
+
+SIGMOID = """
+static inline float NAME_sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+static float NAME_dot(const float *a, const float *b, int n) {
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+"""
+
+# A layer's new state. The arrays hold a block of NAME_HIDDEN rows for each gate, in torch's order
+LAYERS = {
+    "lstm": """
+static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
+                       float *h, float *c) {
+    float next[NAME_HIDDEN], sum[4];
+    for (int j = 0; j < NAME_HIDDEN; j++) {
+        for (int g = 0; g < 4; g++) {
+            const int row = g * NAME_HIDDEN + j;
+            sum[g] = NAME_dot(w + row * inputs, x, inputs) + b[row] +
+                     NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + d[row];
+        }
+        c[j] = NAME_sigmoid(sum[1]) * c[j] + NAME_sigmoid(sum[0]) * tanhf(sum[2]);
+        next[j] = NAME_sigmoid(sum[3]) * tanhf(c[j]);
+    }
+    memcpy(h, next, sizeof next);
+}
+""",
+    "gru": """
+static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
+                       float *h) {
+    float next[NAME_HIDDEN], in[3], held[3];
+    for (int j = 0; j < NAME_HIDDEN; j++) {
+        for (int g = 0; g < 3; g++) {
+            const int row = g * NAME_HIDDEN + j;
+            in[g] = NAME_dot(w + row * inputs, x, inputs) + b[row];
+            held[g] = NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + d[row];
+        }
+        const float z = NAME_sigmoid(in[1] + held[1]);
+        next[j] = (1.0f - z) * tanhf(in[2] + NAME_sigmoid(in[0] + held[0]) * held[2]) + z * h[j];
+    }
+    memcpy(h, next, sizeof next);
+}
+""",
+    "gru_reset_before": """
+static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
+                       float *h) {
+    float gate[2][NAME_HIDDEN], reset[NAME_HIDDEN];
+    for (int g = 0; g < 2; g++)
+        for (int j = 0; j < NAME_HIDDEN; j++) {
+            const int row = g * NAME_HIDDEN + j;
+            gate[g][j] = NAME_sigmoid(NAME_dot(w + row * inputs, x, inputs) +
+                                      NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + b[row] + d[row]);
+        }
+    for (int j = 0; j < NAME_HIDDEN; j++) reset[j] = gate[0][j] * h[j];
+    for (int j = 0; j < NAME_HIDDEN; j++) {
+        const int row = 2 * NAME_HIDDEN + j;
+        const float n = tanhf(NAME_dot(w + row * inputs, x, inputs) + b[row] +
+                              NAME_dot(u + row * NAME_HIDDEN, reset, NAME_HIDDEN) + d[row]);
+        h[j] = (1.0f - gate[1][j]) * n + gate[1][j] * h[j];
+    }
+}
+""",
+    "rnn": """
+static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
+                       float *h) {
+    float next[NAME_HIDDEN];
+    for (int j = 0; j < NAME_HIDDEN; j++)
+        next[j] = tanhf(NAME_dot(w + j * inputs, x, inputs) + b[j] +
+                        NAME_dot(u + j * NAME_HIDDEN, h, NAME_HIDDEN) + d[j]);
+    memcpy(h, next, sizeof next);
+}
+""",
+}
+
+START = """
+/* The state that every stream starts from. */
+static inline void NAME_start(NAME_state *state) {
+    memcpy(state->h, NAME_initial_h, sizeof state->h);
+$start_c}
+"""
+
+WAIT = """
+/* After how many samples the next one is wanted, for the update probability p: the rounded sum of p over the samples
+ * must exceed the threshold. Between two powers of 2 the sum grows by the same number at every addition but the first,
+ * which may round a tie in another way. */
+static uint32_t NAME_wait(float p) {
+    const float threshold = $threshold;
+    float sum = 0.0f;
+    uint32_t count = 1;
+    for (;; count++) {
+        const float next = sum + p;
+        if (!(next <= threshold)) return count;
+        if (next == sum) return NAME_NEVER;
+        int exponent;
+        (void)frexpf(next, &exponent);
+        float end = ldexpf(1.0f, exponent);
+        const int grows_evenly = sum >= 0.5f * end;
+        sum = next;
+        const float more = sum + p, increment = more - sum;
+        if (end > threshold) end = threshold;
+        const float room = (end - sum) / increment - 2.0f; /* 2 fewer, as a division rounds */
+        if (grows_evenly && increment > 0.0f && room >= 1.0f) {
+            const uint32_t times = (uint32_t)room;
+            sum += (float)times * increment;
+            count += times;
+        }
+    }
+}
+"""
+
+UPDATE = """
+/* Reads a wanted sample. Returns after how many samples the next one is wanted: 1 for the next sample, NAME_NEVER for
+ * none. */
+static inline uint32_t NAME_update(NAME_state *state, const float *sample) {
+$normalize$calls$wait}
+"""
+
+PREDICT = """
+/* $meaning */
+static inline void NAME_predict(const NAME_state *state, float *outputs) {
+    const float *h = state->h[NAME_LAYERS - 1];
+    for (int j = 0; j < NAME_OUTPUTS; j++)
+        outputs[j] = NAME_dot(NAME_head_weight + j * NAME_HIDDEN, h, NAME_HIDDEN) + NAME_head_bias[j];
+$activation}
+
+#endif
+"""
+
+ACTIVATIONS = {
+    "classes": (
+        "The probability of each class.",
+        """\
+    float largest = outputs[0], sum = 0.0f;
+    for (int j = 1; j < NAME_OUTPUTS; j++)
+        if (outputs[j] > largest) largest = outputs[j];
+    for (int j = 0; j < NAME_OUTPUTS; j++) sum += outputs[j] = expf(outputs[j] - largest);
+    for (int j = 0; j < NAME_OUTPUTS; j++) outputs[j] /= sum;
+""",
+    ),
+    "labels": (
+        "The probability of each label.",
+        "    for (int j = 0; j < NAME_OUTPUTS; j++) outputs[j] = NAME_sigmoid(outputs[j]);\n",
+    ),
+    "numbers": ("The predicted numbers.", ""),
+}
+
+
+def make_header(parts: Parts, name: str) -> str:
+    """The text of the header, whose identifiers begin with ``name``.
+
+    Raises:
+        ValueError: ``name`` is no identifier of C, or the threshold is 1 or more.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"name: expected an identifier of C, got {name!r}")
+    if not 0 <= parts.threshold < 1:
+        raise ValueError(f"threshold: expected a number from 0 to below 1, got {parts.threshold}")
+    meaning, activation = ACTIVATIONS[parts.predicts]
+    values = {
+        "inputs": parts.input_size,
+        "hidden": parts.hidden_size,
+        "layers": parts.num_layers,
+        "outputs": parts.output_size,
+        "c_field": "    float c[NAME_LAYERS][NAME_HIDDEN];\n" if parts.has_c else "",
+        "start_c": "    memcpy(state->c, NAME_initial_c, sizeof state->c);\n" if parts.has_c else "",
+        "threshold": _number(parts.threshold),
+        "normalize": "" if parts.mean is None else NORMALIZE,
+        "calls": "".join(_calls(parts)),
+        "wait": _wait(parts),
+        "meaning": meaning,
+        "activation": activation,
+    }
+    sections = [HEAD, _class_names(parts), *_arrays(parts), SIGMOID, LAYERS[parts.cell], START]
+    sections += [WAIT] if parts.gate_layers else []
+    text = "".join([*sections, UPDATE, PREDICT])
+    for key, value in values.items():
+        text = text.replace(f"${key}", str(value))
+    guard = name.upper()
+    text = re.sub(r"\bNAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)", f"{guard}_", text)
+    return text.replace("NAME_", f"{name}_")
+
+
+NORMALIZE = """\
+    float x[NAME_INPUTS];
+    for (int i = 0; i < NAME_INPUTS; i++) x[i] = (float)(((double)sample[i] - NAME_mean[i]) / NAME_std[i]);
+"""
+
+
+def _calls(parts: Parts) -> Iterator[str]:
+    source = "sample" if parts.mean is None else "x"
+    for layer in range(parts.num_layers):
+        size = "NAME_INPUTS" if layer == 0 else "NAME_HIDDEN"
+        names = ", ".join(f"NAME_{kind}_l{layer}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        state = f"state->h[{layer}]" + (f", state->c[{layer}]" if parts.has_c else "")
+        yield f"    NAME_layer({source}, {size}, {names}, {state});\n"
+        source = f"state->h[{layer}]"
+
+
+def _wait(parts: Parts) -> str:
+    if not parts.gate_layers:
+        return "    return 1;\n"
+    lines = ["    float sum = NAME_update_bias[0];\n"]
+    for position, layer in enumerate(parts.gate_layers):
+        weights = "NAME_update_weight" + (f" + {position} * NAME_HIDDEN" if position else "")
+        lines.append(f"    sum += NAME_dot({weights}, state->{'c' if parts.has_c else 'h'}[{layer}], NAME_HIDDEN);\n")
+    return "".join([*lines, "    return NAME_wait(NAME_sigmoid(sum));\n"])
+
+
+def _class_names(parts: Parts) -> str:
+    if not parts.class_names:
+        return ""
+    names = ", ".join(_string(name) for name in parts.class_names)
+    return f"\nstatic const char *const NAME_classes[NAME_OUTPUTS] = {{{names}}};\n"
+
+
+def _string(text: str) -> str:
+    """A string literal of C: characters other than printable ASCII as octal escapes of UTF-8."""
+    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
+    return '"' + "".join(plain) + '"'
+
+
+def _arrays(parts: Parts) -> Iterator[str]:
+    for name, array in parts.tensors.items():
+        yield _array(name, array, "float")
+    for name, array in (("mean", parts.mean), ("std", parts.std)):
+        if array is not None:
+            yield _array(name, array, "double")
+
+
+def _array(name: str, array: np.ndarray, kind: str) -> str:
+    numbers = [_number(value) if kind == "float" else f"{float(value):.17g}" for value in array.ravel()]
+    lines = [", ".join(numbers[start : start + LINE]) for start in range(0, len(numbers), LINE)]
+    return f"\nstatic const {kind} NAME_{name}[{len(numbers)}] = {{\n    " + ",\n    ".join(lines) + ",\n};\n"
+
+
+def _number(value: float) -> str:
+    """A float32 as a literal of C, from which the compiler reads the same number."""
+    text = f"{np.float32(value):.9g}"
+    return text + ("f" if any(character in text for character in ".e") else ".0f")

@@ -1,0 +1,120 @@
+"""What a trained model consists of, as arrays: what every exporter writes."""
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..hub import SkipRNNHub
+from ..modules.skip_rnn import SkipRNNBase
+from ..ops.cells import CELLS
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model that reads numbers step by step: normalisation -> Skip RNN -> linear head on the last output.
+
+    Attributes:
+        cell: a name of :data:`skiprnn_plugin.ops.cells.CELLS`.
+        input_size, hidden_size, num_layers, output_size: D, H, L and the number of outputs.
+        gate_layers: the layers that the gate reads; () if every step is updated.
+        threshold: a step is updated if v exceeds it.
+        tensors: float32 arrays. Those of the module have its parameters' names (``weight_ih_l0``, ...,
+            ``update_weight`` [len(gate_layers) * H], ``update_bias`` [1], ``initial_h`` [L, H], ``initial_c``);
+            ``head_weight`` [output_size, H] and ``head_bias`` [output_size] are the linear head's.
+        mean, std: what the input is normalised by, float64 [D]; None if it is read as it is.
+        class_names: names of the outputs; () for numbers.
+        predicts: ``"classes"`` (a softmax follows the head), ``"labels"`` (a sigmoid) or ``"numbers"``.
+        per_step: whether the model is trained to predict at every step.
+    """
+
+    cell: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    output_size: int
+    gate_layers: Tuple[int, ...]
+    threshold: float
+    tensors: Dict[str, np.ndarray]
+    mean: Optional[np.ndarray]
+    std: Optional[np.ndarray]
+    class_names: Tuple[str, ...]
+    predicts: str
+    per_step: bool
+
+    @property
+    def num_gates(self) -> int:
+        return CELLS[self.cell].num_gates
+
+    @property
+    def has_c(self) -> bool:
+        return CELLS[self.cell].has_c
+
+    def layer(self, number: int) -> List[np.ndarray]:
+        """weight_ih, weight_hh, bias_ih and bias_hh of a layer."""
+        return [self.tensors[f"{name}_l{number}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+
+
+def collect_parts(hub: SkipRNNHub) -> Parts:
+    """The parts of a trained model.
+
+    Raises:
+        ValueError: the model reads something else than numbers, or can't decide step by step; the message says why.
+    """
+    hub._check_task()
+    model, task = hub.model, hub.task
+    rnn = getattr(model, "rnn", None)
+    head = getattr(model, "head", None)
+    if not isinstance(rnn, SkipRNNBase) or not isinstance(head, torch.nn.Linear):
+        raise ValueError(
+            f"expected fairseq's model skip_rnn, with a Skip RNN and a linear head, got {type(model).__name__}"
+        )
+    if hub.reads_words:
+        raise ValueError("expected a model that reads numbers, this one reads token ids")
+    if rnn.bidirectional:
+        raise ValueError("expected one direction, this model reads the end of a sequence before its first step")
+    if rnn.layer_norm:
+        raise ValueError("expected a model without layer norm, which only the engine reference has")
+    if rnn.cell not in CELLS or CELLS[rnn.cell].__module__ != CELLS["gru"].__module__:
+        raise ValueError(f"expected a cell of this package, got {rnn.cell!r}")
+    rule = hub.cfg.model.update_rule
+    if rule == "random" or rule == "learned" and rnn.binarize == "bernoulli":
+        raise ValueError("expected a model that decides by its gate alone, this one draws random numbers")
+    frames = getattr(task, "frames", None)
+    if frames is not None and frames.fit.length is not None:
+        raise ValueError(
+            f"expected sequences of any length, the task crops or pads them to {frames.fit.length} steps "
+            "(--sequence-length)"
+        )
+    statistics = None if frames is None else frames.statistics
+    tensors = {name: _as_array(value) for name, value in rnn.named_parameters()}
+    for name in ("initial_h", "initial_c", "update_weight"):
+        if name in tensors:
+            tensors[name] = tensors[name].reshape(rnn.num_layers, -1) if "initial" in name else tensors[name].ravel()
+    if rule == "full":
+        tensors = {name: value for name, value in tensors.items() if not name.startswith("update_")}
+    tensors["head_weight"], tensors["head_bias"] = _as_array(head.weight), _as_array(head.bias)
+    wrong = [name for name, value in tensors.items() if not np.isfinite(value).all()]
+    if wrong:
+        raise ValueError(f"expected finite weights, {wrong[0]} has others")
+    return Parts(
+        cell=rnn.cell,
+        input_size=rnn.input_size,
+        hidden_size=rnn.hidden_size,
+        num_layers=rnn.num_layers,
+        output_size=head.out_features,
+        gate_layers=tuple(rnn.gate_layers) if rule == "learned" else (),
+        threshold=float(rnn.threshold),
+        tensors=tensors,
+        mean=None if statistics is None else np.asarray(statistics.mean, np.float64),
+        std=None if statistics is None else np.where(statistics.std > 0, statistics.std, 1).astype(np.float64),
+        class_names=tuple(hub.class_names) if task.predicts in ("classes", "labels") else (),
+        predicts=task.predicts,
+        per_step=task.per_step,
+    )
+
+
+def _as_array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().cpu().float().contiguous().numpy()

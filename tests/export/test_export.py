@@ -1,0 +1,230 @@
+"""Exported models predict what the hub predicts, and read the same samples."""
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.cli.export import main
+from skiprnn_plugin.cli.prepare import main as prepare
+from skiprnn_plugin.hub import SkipRNNHub, from_pretrained
+from skiprnn_plugin.ops.native import library as native
+
+from ..command_line import ROOT, run, train
+from ..made_up_recordings import make_recordings
+
+CASES = {
+    "gru": "--arch skip_gru",
+    "gru_reset_before": "--arch skip_gru --gru-reset before",
+    "lstm": "--arch skip_lstm --num-layers 2 --gate-layers 0,1",
+    "rnn": "--arch skip_gru --cell rnn",
+    "full": "--arch full_lstm",
+}
+NAMES = ['say "a"', "back\\slash", "Größe??/"]  # of classes
+
+
+@dataclass
+class Trained:
+    """A model that was trained for two updates, and recordings as a sensor gives them."""
+
+    checkpoint: str
+    hub: SkipRNNHub
+    recordings: list
+
+    @property
+    def used(self):
+        """The numbers of the steps that the hub reads, for each recording."""
+        return [np.nonzero(used)[0].tolist() for used in self.hub.used_samples(self.recordings)]
+
+    def export(self, path, *options):
+        assert main([str(self.checkpoint), str(path), *options]) == 0
+        assert path.exists() and len(list(path.parent.iterdir())) == 1  # no part of a file is left
+        return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A prepared folder of recordings, whose channels have large means and small and large deviations."""
+    recordings, labels = make_recordings(24, 30, 60)
+    recordings = [(recording * [1, 100, 1e-3] + [5, 1000, 0]).astype(np.float32) for recording in recordings]
+    path = tmp_path_factory.mktemp("features")
+    np.savez(path / "made-up.npz", *recordings, labels=np.array(NAMES)[labels])
+    assert prepare(["features", str(path / "made-up.npz"), str(path / "data")]) == 0
+    return path / "data", recordings
+
+
+# The quick tests take the two cells that people use most
+QUICK = ("gru", "lstm")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in CASES]
+)
+def trained(request, folder, tmp_path_factory):
+    data, recordings = folder
+    save_dir = tmp_path_factory.mktemp(request.param)
+    options = ["--data-dir", data, "--normalize", *CASES[request.param].split(), "--update-bias", -1.5]
+    train(save_dir, *options, "--max-update", 2, task="feature_classification")
+    checkpoint = save_dir / "checkpoint_last.pt"
+    return Trained(checkpoint, from_pretrained(checkpoint), recordings[:6])
+
+
+def open_onnx(path):
+    """A function that calls an ONNX model and returns its outputs by name."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # it warns of inputs with a default
+    session = onnxruntime.InferenceSession(str(path), options)
+    names = [output.name for output in session.get_outputs()]
+    return lambda **inputs: dict(zip(names, session.run(None, inputs)))
+
+
+def test_onnx_sequence(trained, tmp_path):
+    call = open_onnx(trained.export(tmp_path / "model.onnx", "--what", "sequence"))
+    lengths = np.array([len(recording) for recording in trained.recordings])
+    x = np.full((len(lengths), lengths.max(), 3), np.nan, np.float32)
+    for row, recording in zip(x, trained.recordings):
+        row[: len(recording)] = recording
+    got = call(x=x, lengths=lengths)
+    np.testing.assert_allclose(got["prediction"], trained.hub.predict(trained.recordings), atol=1e-6)
+    assert [np.nonzero(row)[0].tolist() for row in got["updates"]] == trained.used
+    # a sequence in two parts, without lengths
+    first = call(x=x[:1, :11])
+    state = {name: first[f"{name}_out"] for name in ("h", "c", "p", "acc") if f"{name}_out" in first}
+    second = call(x=x[:1, 11 : lengths[0]], **state)
+    np.testing.assert_allclose(second["prediction"], got["prediction"][:1], atol=1e-6)
+    assert np.array_equal(second["updates"][0], got["updates"][0, 11 : lengths[0]])
+
+
+def test_onnx_step(trained, tmp_path):
+    call = open_onnx(trained.export(tmp_path / "model.onnx"))
+    predictions = trained.hub.predict(trained.recordings)
+    for recording, used, prediction in zip(trained.recordings, trained.used, predictions):
+        time, read, state = 0, [], {}
+        while time < len(recording):
+            read.append(time)
+            got = call(x=recording[None, time], **state)
+            state = {name: got[f"{name}_out"] for name in ("h", "c") if f"{name}_out" in got}
+            time += int(got["wait"][0])
+        assert read == used
+        np.testing.assert_allclose(got["prediction"][0], prediction, atol=1e-6)
+
+
+HOST = """
+#include <stdio.h>
+#include "sensor_model.h"
+int main(void) {
+    float sample[SENSOR_MODEL_INPUTS], outputs[SENSOR_MODEL_OUTPUTS];
+    sensor_model_state state;
+    unsigned long time = 0, wanted = 0;
+    sensor_model_start(&state);
+    for (; scanf("%f,%f,%f", sample, sample + 1, sample + 2) == 3; time++) {
+        if (time != wanted) continue;
+        const uint32_t wait = sensor_model_update(&state, sample);
+        printf("%lu ", time);
+        wanted = wait == SENSOR_MODEL_NEVER ? (unsigned long)-1 : time + wait;
+    }
+    sensor_model_predict(&state, outputs);
+    for (int j = 0; j < SENSOR_MODEL_OUTPUTS; j++) printf("\\n%s\\n%.9g", sensor_model_classes[j], outputs[j]);
+    return 0;
+}
+"""
+
+
+def compile_c(*arguments):
+    compiler = shutil.which("cc") or pytest.skip("no C compiler is installed")
+    process = subprocess.run(
+        [compiler, "-Wall", "-Wextra", "-Werror", *map(str, arguments)], capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stderr
+
+
+def as_csv(recording):
+    return "".join(",".join(f"{number:.9g}" for number in step) + "\n" for step in recording)
+
+
+def test_c_header(trained, tmp_path):
+    header = trained.export(tmp_path / "sensor-model.h")
+    header.rename(tmp_path / "sensor_model.h")
+    (tmp_path / "main.c").write_text(HOST)
+    compile_c("-std=c99", "-pedantic", "-O1", "-o", tmp_path / "main", tmp_path / "main.c", "-lm")
+    predictions = trained.hub.predict(trained.recordings)
+    for recording, used, prediction in zip(trained.recordings, trained.used, predictions):
+        process = subprocess.run(
+            [tmp_path / "main"], input=as_csv(recording), capture_output=True, text=True, check=True
+        )
+        read, *lines = process.stdout.split("\n")
+        assert list(map(int, read.split())) == used and lines[::2] == trained.hub.class_names
+        np.testing.assert_allclose(list(map(float, lines[1::2])), prediction, atol=1e-6)
+
+
+def test_safetensors_in_c(trained, tmp_path):
+    pytest.importorskip("safetensors")
+    if native.missing():
+        pytest.skip(native.missing())
+    library = Path(native.load()._name)
+    model = trained.export(tmp_path / "model.safetensors")
+    program, link = tmp_path / "predict", f"-Wl,-rpath,{library.parent}"
+    compile_c("-std=c11", f"-I{library.parent}", "-o", program, ROOT / "examples/c/predict.c", library, link, "-lm")
+    for recording, prediction in zip(trained.recordings, trained.hub.run(map(trained.hub.encode, trained.recordings))):
+        (tmp_path / "recording.csv").write_text(as_csv(recording))
+        line = run(program, model, tmp_path / "recording.csv").stdout
+        label, probability, used, steps = line.rstrip("\n").split("\t")
+        assert label == prediction.label and float(probability) == pytest.approx(prediction.values.max(), abs=2e-6)
+        assert (int(used), int(steps)) == (prediction.used.sum(), len(recording))
+
+
+LOAD = """
+import sys, numpy, torch
+import skiprnn_plugin.ops
+program = torch.export.load(sys.argv[1]).module()
+file = numpy.load(sys.argv[2])
+for size in (1, len(file["lengths"])):
+    lengths = torch.from_numpy(file["lengths"][:size])
+    x = torch.from_numpy(file["x"][:size, : lengths.max()])
+    prediction, updates = program(x, lengths)
+    numpy.testing.assert_allclose(prediction.numpy(), file["prediction"][:size], atol=1e-6)
+    assert updates.sum(1).tolist() == file["used"][:size].tolist()
+assert "fairseq" not in sys.modules
+"""
+
+
+@pytest.mark.thorough
+def test_torch_program(trained, tmp_path):
+    path = trained.export(tmp_path / "model.pt2")
+    lengths = np.array([len(recording) for recording in trained.recordings])
+    x = np.zeros((len(lengths), lengths.max(), 3), np.float32)
+    for row, recording in zip(x, trained.recordings):
+        row[: len(recording)] = recording
+    used = np.array([len(used) for used in trained.used])
+    np.savez(
+        tmp_path / "expected.npz", x=x, lengths=lengths, prediction=trained.hub.predict(trained.recordings), used=used
+    )
+    process = run(sys.executable, "-c", LOAD, path, tmp_path / "expected.npz", cwd=ROOT)
+    assert process.returncode == 0, process.stderr
+
+
+def test_page(trained, tmp_path, monkeypatch, capsys):
+    """The programs of docs/export.md."""
+    pytest.importorskip("onnxruntime")
+    text = (ROOT / "docs/export.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    onnx_code, torch_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "onnx").mkdir()
+    trained.export(tmp_path / "onnx" / "model.onnx").rename("model.onnx")
+    recording = trained.recordings[0]
+    exec(compile(onnx_code, "export.md", "exec"), {"recording": recording})
+    printed = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), float)
+    np.testing.assert_allclose(printed, trained.hub.predict([recording])[0], atol=1e-6)
+
+    (c_code,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "h").mkdir()
+    trained.export(tmp_path / "h" / "model.h").rename("model.h")
+    declarations = "void read_sensor(float *sample);\nvoid sleep_samples(uint32_t samples);\nvoid run(void);\n"
+    (tmp_path / "main.c").write_text("#include <stdint.h>\n" + declarations + c_code)
+    compile_c("-std=c99", "-c", "-o", tmp_path / "main.o", tmp_path / "main.c")
