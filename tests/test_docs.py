@@ -22,6 +22,7 @@ PROGRAM = re.compile(r"(fairseq-\w|skiprnn-\w|bash |python |mkdocs |pip )")
 TESTS = {
     "bash benchmarks/gpu.sh": ("test_benchmark_gpu.py", "test_command"),
     "bash recipes/adding.sh": ("recipes/test_synthetic.py", "test_adding_runs_the_rows"),
+    "bash recipes/all.sh": ("recipes/test_all.py", "test_finished_runs"),
     "bash recipes/charades.sh": ("recipes/test_videos.py", "test_charades_ends_with"),
     "bash recipes/frequency.sh": ("recipes/test_synthetic.py", "test_frequency_quick"),
     "bash recipes/imdb.sh": ("recipes/test_imdb.py", "test_imdb_quick"),
