@@ -1,6 +1,7 @@
 """Exported models predict what the hub predicts, and read the same samples."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,26 @@ def test_safetensors_in_c(trained, tmp_path):
         label, probability, used, steps = line.rstrip("\n").split("\t")
         assert label == prediction.label and float(probability) == pytest.approx(prediction.values.max(), abs=2e-6)
         assert (int(used), int(steps)) == (prediction.used.sum(), len(recording))
+
+
+def test_microcontroller(trained, tmp_path):
+    """The commands of examples/microcontroller, on a simulated Cortex-M4F."""
+    text = (ROOT / "examples/microcontroller/README.md").read_text().replace("\\\n", "")
+    _, compile_it, simulate = (shlex.split(line) for line in re.findall(r"^    (\w.*)", text, re.MULTILINE))
+    for program in (compile_it[0], simulate[0]):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    trained.export(tmp_path / "model.h")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    process = run(*compile_it, cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    recording, used = trained.recordings[0], trained.used[0]
+    (prediction,) = trained.hub.run([trained.hub.encode(recording)])
+    (tmp_path / "recording.csv").write_text(as_csv(recording))
+    printed = run(*simulate, cwd=tmp_path).stdout.splitlines()
+    assert list(map(int, printed[0].split())) == used
+    label, probability = printed[1].split("\t")
+    assert label == prediction.label and float(probability) == pytest.approx(prediction.values.max(), abs=2e-6)
 
 
 LOAD = """
