@@ -137,7 +137,7 @@ setup(
         *find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
         *find_namespace_packages(include=["hydra_plugins.*"]),
     ],
-    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml"]},
+    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml", "cli/plot/*.mplstyle"]},
     ext_modules=[
         Extension(
             NATIVE.replace("/", ".") + ".libskiprnn",
