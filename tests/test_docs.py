@@ -69,6 +69,7 @@ TESTS = {
     "python -m pip wheel": ("conftest.py", "distributions"),
     "python -m skiprnn_plugin": ("test_docs.py", "test_readme"),
     "python -m tests.made_up_charades": ("cli/test_prepare_charades.py", "test_made_up_videos"),
+    "python -m tests.made_up_recordings": ("cli/test_made_up_recordings.py", "test_picture_of_a_model_of"),
     "python docs/draw_gate.py": ("test_docs.py", "test_picture"),
     "python user_dir_examples/own_dataset/make_sample_data.py": ("test_examples.py", "rotations"),
     "python user_dir_examples/translation/make_data.py": ("test_translation.py", "corpus"),

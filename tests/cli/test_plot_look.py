@@ -228,6 +228,12 @@ def test_channels_are_told_apart_and_named(look):
     assert len(set(looks)) == 8 and to_rgb(BLUE) not in [color for color, _ in looks]
 
 
+def test_the_longest_of_the_sequences_is_drawn_whole(look):
+    """The first, here."""
+    low, high = PICTURES["curves of features"]("").axes[1].get_xlim()
+    assert low < -0.5 and 119.5 < high < 125
+
+
 def test_names_of_a_tables_columns(prints, figures, tmp_path):
     lines = [f"s{n},{n % 2},{n},{step},-1" for n in range(20) for step in range(3)]
     (tmp_path / "own.csv").write_text("\n".join(["sequence,label,heart rate,$x$,z", *lines]))

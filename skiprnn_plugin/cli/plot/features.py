@@ -71,8 +71,8 @@ def draw(features: Features, title: Optional[str] = None):
     for panel, curves, used in zip(panels, features.curves, features.used):
         lines = _draw_curves(panel, curves, features.names)
         strips = _draw_used(panel, used)
-        panel.set_xlim(-0.5 - 0.01 * len(used), len(used) - 0.5 + 0.01 * len(used))
-    panels[0].set_xlim(*_widest([panel.get_xlim() for panel in panels]))
+    longest = max(map(len, features.used))
+    panels[0].set_xlim(-0.5 - 0.01 * longest, longest - 0.5 + 0.01 * longest)  # the panels share it
     add_captions(figure, panels, features.captions if title != "" else [""] * count, get_width() - 0.6, loc="left")
     panels[-1].set_xlabel("step")
     limit_ticks(panels[-1], integer=True)
@@ -80,10 +80,6 @@ def draw(features: Features, title: Optional[str] = None):
     add_legend(figure, [*strips, *lines], ["used", "skipped", *features.names])
     add_title(figure, title or "")
     return figure
-
-
-def _widest(limits):
-    return min(low for low, _ in limits), max(high for _, high in limits)
 
 
 def _draw_curves(panel, curves: np.ndarray, names: Sequence[str]) -> List:

@@ -19,6 +19,7 @@ from .elements import (
 
 HEIGHT = 0.75  # inches of a panel, without its caption
 MARKED = {"color": "black", "marker": "o", "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
+RING = 6.5  # points, the least size of a ring
 WAVE = {"color": "0.8", "linewidth": 0.7, "zorder": 2}
 
 
@@ -90,7 +91,8 @@ def _style(samples: Samples) -> Dict[str, Dict[str, Any]]:
     steps = len(samples.times)
     kinds = {"used": {**mark_used(steps), "zorder": 4}, "skipped": {**mark_skipped(steps), "zorder": 3}}
     if samples.marked is not None:
-        kinds[samples.marked_label] = {**MARKED, "markersize": 2.1 * kinds["used"]["markersize"], "zorder": 2}
+        size = max(2.1 * kinds["used"]["markersize"], RING)
+        kinds[samples.marked_label] = {**MARKED, "markersize": size, "zorder": 2}
     return kinds
 
 

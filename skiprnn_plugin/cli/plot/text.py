@@ -105,7 +105,7 @@ def draw(texts: List[Text], title: Optional[str] = None):
     above = fit(figure, title, room, get_points("figure.titlesize")) if title else ""
     wrapped = [wrap(text.words, grid.columns) for text in texts]
     lines = sum(len(text) + (count_lines(heading) if heading else 0) for text, heading in zip(wrapped, headings))
-    lines += 1.5 * count_lines(above) * bool(above) + 1.2 + 0.7 * (len(texts) - 1)
+    lines += (count_lines(above) + 0.4) * bool(above) + 1.4 + 0.7 * (len(texts) - 1)
     height = 2 * MARGIN + lines * grid.line
     figure.set_figheight(height)
 
@@ -116,7 +116,8 @@ def draw(texts: List[Text], title: Optional[str] = None):
     top = MARGIN + 0.75 * grid.line
     for line in filter(None, above.split("\n")):
         write(line, 0, top, fontsize=get_points("figure.titlesize"))
-        top += 1.5 * grid.line
+        top += grid.line
+    top += 0.4 * grid.line * bool(above)
     for heading, text in zip(headings, wrapped):
         for line in filter(None, heading.split("\n")):
             write(line, 0, top, fontsize=size)
