@@ -28,6 +28,7 @@ from skiprnn_plugin.cli.plot import (
 from skiprnn_plugin.cli.plot.elements import find_spans, fit, get_points, measure, new_figure
 from skiprnn_plugin.cli.plot.figures import Look, write_picture
 from skiprnn_plugin.cli.train import main as train
+from skiprnn_plugin.data.features import FolderFacts
 from skiprnn_plugin.runs.classes import ACCURACY, Classes
 from skiprnn_plugin.runs.curves import Curve
 from skiprnn_plugin.runs.frames import Sheet
@@ -226,6 +227,14 @@ def test_channels_are_told_apart_and_named(look):
     many = features.draw(features.Features(curves, list("abcdefgh"), [np.ones(9, bool)], [""], "value"))
     looks = [(to_rgb(line.get_color()), str(line.get_linestyle())) for line in many.axes[0].lines]
     assert len(set(looks)) == 8 and to_rgb(BLUE) not in [color for color, _ in looks]
+
+
+def test_names_are_kept_in_checkpoints_and_older_ones_lack_them():
+    facts = FolderFacts(["a", "b"], 2, feature_names=["x", "y"])
+    state = facts.as_state()
+    assert FolderFacts.from_state(state) == facts
+    del state["feature_names"]
+    assert FolderFacts.from_state(state).feature_names is None
 
 
 def test_the_longest_of_the_sequences_is_drawn_whole(look):
