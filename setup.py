@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
 
-from setuptools import Extension, find_namespace_packages, find_packages, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
@@ -139,7 +139,7 @@ setup(
     license_files=["LICENSE"],
     packages=[
         *find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
-        *find_namespace_packages(include=["hydra_plugins.*"]),
+        "hydra_plugins",  # a namespace; as its file is in no folder of its own, uninstalling removes the namespace too
     ],
     package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml", "cli/plot/*.mplstyle"]},
     ext_modules=[

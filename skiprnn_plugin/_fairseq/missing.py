@@ -3,7 +3,7 @@
 from typing import Optional
 
 # fairseq, and what comes with it
-PACKAGES = ("fairseq", "fairseq_cli", "omegaconf", "hydra")
+PACKAGES = ("fairseq", "fairseq_cli", "omegaconf", "hydra", "tqdm")
 
 
 def explain(error: ModuleNotFoundError) -> Optional[str]:
