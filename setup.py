@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from glob import glob
 from pathlib import Path
 
-from setuptools import Extension, find_namespace_packages, find_packages, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
@@ -19,7 +19,7 @@ VERSION = next(
     for line in (ROOT / "skiprnn_plugin" / "version.py").read_text().splitlines()
     if line.startswith("__version__")
 )
-PLOT = ["matplotlib>=3.6"]
+PLOT = ["matplotlib>=3.7"]  # the first version with legends outside the axes
 TEXT = ["sentencepiece>=0.2", "gensim>=4.3"]
 VIDEO = [
     "av>=16,<19",  # 19 returns another value for an unknown frame rate
@@ -133,12 +133,24 @@ setup(
     description="Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read",
     long_description=(ROOT / "README.md").read_text(),
     long_description_content_type="text/markdown",
-    license="MIT",
+    author="the skiprnn-plugin developers",
+    url="https://arxiv.org/abs/1708.06834",
+    project_urls={"Paper": "https://arxiv.org/abs/1708.06834"},
+    license_expression="MIT",
+    license_files=["LICENSE"],
     packages=[
         *find_packages(include=["skiprnn_plugin", "skiprnn_plugin.*"]),
-        *find_namespace_packages(include=["hydra_plugins.*"]),
+        "hydra_plugins",  # a namespace; as its file is in no folder of its own, uninstalling removes the namespace too
     ],
-    package_data={"skiprnn_plugin": ["py.typed", "config/*.yaml", "config/*/*.yaml", "ops/native/skiprnn.h"]},
+    package_data={
+        "skiprnn_plugin": [
+            "py.typed",
+            "config/*.yaml",
+            "config/*/*.yaml",
+            "cli/plot/*.mplstyle",
+            "ops/native/skiprnn.h",
+        ]
+    },
     ext_modules=[
         Extension(
             NATIVE.replace("/", ".") + ".libskiprnn",
@@ -148,7 +160,8 @@ setup(
         )
     ],
     cmdclass={"build_ext": BuildNative, "bdist_wheel": NativeWheel},
-    python_requires=">=3.10",
+    # fairseq can be installed in these: its release in 3.10, ve-fairseq in 3.11 and 3.12. Tests run with 3.11.
+    python_requires=">=3.10,<3.13",
     install_requires=[
         # On Python 3.11 and later fairseq 0.12.2 can't be imported; ve-fairseq is its main branch with a fix for that.
         "fairseq>=0.12.2; python_version < '3.11'",
@@ -171,7 +184,7 @@ setup(
         + EXPORT
         + DOCS
         + TRITON
-        + ["onnxruntime>=1.18", "pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
+        + ["onnxruntime>=1.18", "pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=77.0.3"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={
@@ -185,8 +198,14 @@ setup(
         ]
     },
     classifiers=[
-        "License :: OSI Approved :: MIT License",
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: C++",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

@@ -1,5 +1,8 @@
 """Trained models in your own program: ``from_pretrained`` loads one, and :class:`SkipRNNHub` predicts with it."""
 
+from ._fairseq import required  # noqa: F401
+
+# isort: split
 import argparse
 import itertools
 import time

@@ -2,14 +2,14 @@
 
 from typing import Iterable, Optional
 
-from tqdm import tqdm
-
 
 def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **options) -> Iterable:
     """The items, with tqdm's progress bar if they take more than a second; ``options`` are those of tqdm.
 
     With ``disable`` None, the bar appears only on a terminal.
     """
+    from tqdm import tqdm  # comes with fairseq, which may not be installed
+
     return tqdm(items, desc=name, delay=1, leave=False, disable=disable, **options)
 
 

@@ -70,15 +70,30 @@ def resnet50_weights(tmp_path_factory):
     return path
 
 
+def list_sources():
+    """The names of the files that git tracks or would add; in an unpacked source distribution, of all its files."""
+    if (ROOT / ".git").exists():
+        command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+        return list(filter(None, names))
+    outputs = (".venv", "build", "dist", "runs", "__pycache__", ".pytest_cache", ".ruff_cache")
+    files = [path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file()]
+    return [
+        str(path)
+        for path in files
+        if not any(part in outputs or part.endswith(".egg-info") for part in path.parts)
+        and path.suffix not in (".pyc", ".so", ".dylib")
+    ]
+
+
 @pytest.fixture(scope="session")
 def copied_tree(tmp_path_factory):
     """A function that copies the files that git tracks or would add, without build outputs, to a new folder."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    names = list_sources()
 
     def copy():
         folder = tmp_path_factory.mktemp("tree")
-        for name in filter(None, names):
+        for name in names:
             if (ROOT / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)

@@ -1,5 +1,10 @@
-"""Made-up sensor recordings: noise, in which a burst of a few steps shows the class."""
+"""Made-up sensor recordings: noise, in which a burst of a few steps shows the class.
 
+python -m tests.made_up_recordings FILE.npz [RECORDINGS]     # RECORDINGS is their number, by default 180
+"""
+
+import argparse
+from pathlib import Path
 from typing import List, Tuple
 
 import numpy as np
@@ -27,3 +32,14 @@ def make_recordings(
         values[begin : begin + BURST, label % CHANNELS] += burst * (-1) ** (label // CHANNELS)
         recordings.append(values.astype(np.float32))
     return recordings, labels
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.made_up_recordings", description=__doc__.splitlines()[0])
+    parser.add_argument("file", metavar="FILE.npz", type=Path, help="the file to write, for skiprnn-train")
+    parser.add_argument(
+        "number", metavar="RECORDINGS", type=int, nargs="?", default=180, help="their number (default: %(default)s)"
+    )
+    args = parser.parse_args()
+    recordings, labels = make_recordings(args.number)
+    np.savez(args.file, *recordings, labels=np.array(["x", "y", "z"])[labels])

@@ -1,10 +1,14 @@
 """Installing and importing the plugin in all the ways that users do, each in a separate process."""
 
+import email
 import sys
+import tarfile
+import zipfile
 
 import pytest
 
 from .command_line import PLUGIN, ROOT, run, train_options
+from .conftest import list_sources
 from .forked import run_forked
 
 SHORT = [*train_options(), "--max-update", "1"]
@@ -110,3 +114,57 @@ print(SkipGRU(2, 3)(torch.zeros(1, 4, 2))[0].shape)
 def test_module_prints_its_folder():
     process = run(sys.executable, "-m", "skiprnn_plugin", cwd=ROOT)
     assert process.stdout == f"{PLUGIN}\n", process.stderr
+
+
+def test_the_source_distribution_holds_the_checkout(distributions):
+    """Its tests, recipes, examples and pages too, so that tests run from it."""
+    with tarfile.open(distributions[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    hidden = {name for name in list_sources() if name.startswith(".")}  # of this checkout's tools
+    assert {name for name in list_sources() if (ROOT / name).exists()} - hidden - names == set()
+    assert {name for name in names if name.startswith(("tests/", "docs/", "recipes/"))} - set(list_sources()) <= {
+        name for name in names if (ROOT / name).is_dir()
+    }
+
+
+def test_metadata(distributions):
+    archive = zipfile.ZipFile(distributions[1])
+    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = email.message_from_bytes(archive.read(name))
+    assert (metadata["Author"], metadata["License-Expression"]) == ("the skiprnn-plugin developers", "MIT")
+    assert metadata["License-File"] == "LICENSE" and metadata["Requires-Python"] == ">=3.10,<3.13"
+    versions = [value.rpartition(" ")[2] for value in metadata.get_all("Classifier") if "Python :: 3." in value]
+    assert versions == ["3.10", "3.11", "3.12"]
+    assert metadata.get_all("Project-URL") and "skiprnn_plugin/cli/plot/skiprnn.mplstyle" in archive.namelist()
+
+
+def test_uninstalling_leaves_nothing(distributions, tmp_path):
+    """Also what Python has compiled in the meantime is removed."""
+    process = run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")
+    assert process.returncode == 0, process.stderr
+    before = {path for path in (tmp_path / "env").rglob("*")}
+    python = tmp_path / "env/bin/python"
+
+    def pip(*arguments):
+        process = run(sys.executable, "-m", "pip", "--python", python, "--quiet", *arguments)
+        assert process.returncode == 0, process.stderr
+
+    pip("install", "--no-deps", "--no-compile", distributions[1])
+    code = "import skiprnn_plugin.average_precision"
+    process = run(python, "-c", code, cwd=tmp_path, PYTHONPATH="", PYTHONDONTWRITEBYTECODE="")
+    assert "numpy" in process.stderr  # which this environment lacks; the package itself has been imported and compiled
+    assert (tmp_path / "env/bin/skiprnn-plot").exists() and list((tmp_path / "env").rglob("skiprnn_plugin/**/*.pyc"))
+    pip("uninstall", "--yes", "skiprnn-plugin")
+    assert {path for path in (tmp_path / "env").rglob("*")} == before
+
+
+@pytest.mark.parametrize("part", ["hub", "tasks", "models", "data.manifest", "cli"])
+def test_says_in_one_line_that_fairseq_is_missing(tmp_path, part):
+    code = f"import skiprnn_plugin.{part}"
+    if part == "cli":
+        code = "from skiprnn_plugin.cli.report import main; sys.exit(main([]))"
+    process = python(f"import sys; sys.modules['fairseq'] = sys.modules['omegaconf'] = None; {code}", PYTHONPATH=ROOT)
+    last = process.stderr.splitlines()[-1]
+    assert process.returncode == (2 if part == "cli" else 1) and "needs fairseq (" in last
+    assert last.endswith("without it, skiprnn_plugin.modules and skiprnn_plugin.ops work")
+    assert part != "cli" or process.stderr.count("\n") == 1

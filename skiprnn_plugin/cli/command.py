@@ -8,6 +8,7 @@ import sys
 import warnings
 from typing import Callable, Optional, Sequence
 
+from .._fairseq.missing import explain
 from ..arguments import UserError
 from ..quiet import no_notes
 from ..version import __version__
@@ -21,7 +22,8 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:
     """Call ``function``, print the text that it returns, and return the exit code.
 
-    A :class:`UserError` is printed on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
+    A :class:`UserError`, and that fairseq is missing, is printed on standard error as one line, and the exit code is 2;
+    Ctrl-C makes it 130.
     Characters that a terminal's encoding lacks are printed as Python's escapes.
     """
     for stream in (sys.stdout, sys.stderr):
@@ -32,6 +34,12 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
             result = function(*arguments)
     except UserError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        message = explain(error)
+        if message is None:
+            raise
+        print(f"{name}: error: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

@@ -1,3 +1,3 @@
 """Datasets of prepared data. They need numpy, torch and ``FairseqDataset`` only."""
 
-import fairseq  # noqa: F401  (it registers the plugin; that must be finished before this package's modules load)
+from .._fairseq import required  # noqa: F401  (imports fairseq, which registers the plugin, before the modules below)

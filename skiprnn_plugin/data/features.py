@@ -174,12 +174,14 @@ class FolderFacts(NamedTuple):
         width: the number of features of a step, D.
         statistics: what ``statistics.npz`` holds; None if it does not exist.
         record: what ``prepare.json`` says about the encoding of videos; None if it can't be read.
+        feature_names: what ``prepare.json`` says about the names of the features; None if they have none.
     """
 
     class_names: List[str]
     width: int
     statistics: Optional[Statistics] = None
     record: Optional[Dict[str, Any]] = None
+    feature_names: Optional[List[str]] = None
 
     def as_state(self) -> Dict[str, Any]:
         """The facts in types that torch loads without running code."""
@@ -188,7 +190,8 @@ class FolderFacts(NamedTuple):
 
     @classmethod
     def from_state(cls, state: Dict[str, Any]) -> "FolderFacts":
-        facts = cls(**{name: state[name] for name in cls._fields})
+        # Older checkpoints lack newer facts
+        facts = cls(**{name: state[name] for name in cls._fields if name in state})
         if facts.statistics is None:
             return facts
         return facts._replace(statistics=Statistics(*map(np.array, facts.statistics)))

@@ -142,6 +142,15 @@ def read_record(folder: Path) -> Optional[Dict[str, Any]]:
         return None
 
 
+def read_feature_names(folder: Path) -> Optional[List[str]]:
+    """The names of the features that ``prepare.json`` lists; None if it lists none."""
+    try:
+        names = json.loads((folder / RECORD).read_text(encoding="utf-8"))["feature_names"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return list(map(str, names)) if isinstance(names, list) else None
+
+
 def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> Encoding:
     """How a folder was made, from its ``prepare.json``, or from what :func:`read_record` found there.
 

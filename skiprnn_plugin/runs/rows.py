@@ -36,6 +36,12 @@ def describe_experiment(options: Mapping[str, Any], data: bool = False) -> str:
     return options["task"] + (f" with {chosen}" if chosen else "")
 
 
+def name_experiment(options: Mapping[str, Any]) -> str:
+    """The experiment in words, for the title of a picture: the table's title, or else the task's name."""
+    table = find_table_of(options)
+    return table.title if table else options["task"].replace("_", " ").capitalize()
+
+
 def find_departures(table: Table, options: Mapping[str, Any]) -> Dict[str, Any]:
     """The settings of a table in which a run with these options departs from the paper, with the paper's values."""
     return {

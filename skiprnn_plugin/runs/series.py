@@ -67,11 +67,13 @@ def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
         name: set.intersection(*(set(model) for model in models if short[model] == name)) for name in short.values()
     }
     return {
-        model: ", ".join(
-            [name, *(f"{option} {value}" for option, value in model if (option, value) not in alike[name])]
-        )
+        model: ", ".join([name, *(_describe_option(*pair) for pair in model if pair not in alike[name])])
         for model, name in short.items()
     }
+
+
+def _describe_option(name: str, value: Any) -> str:
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def count_every_step(run: Run) -> Run:

@@ -5,7 +5,7 @@ import re
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..arguments import UserError
-from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of
+from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of, name_experiment
 from .run import SPEED, Run
 from .series import count_every_step, group_series, label_point
 from .tables import Table
@@ -51,7 +51,7 @@ class Tradeoff(NamedTuple):
     """What is drawn.
 
     Attributes:
-        experiment: the task, and options that tell its experiments apart.
+        experiment: the experiment in words.
         updates: the metric on the horizontal axis, one of ``UPDATES``.
         metric: the metric on the vertical axis.
         solved: value of ``metric`` at which the task begins to count as solved; None if there is no such value.
@@ -68,7 +68,8 @@ class Tradeoff(NamedTuple):
 def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     """The trade-off that runs of one experiment show; ``metric`` None means the task's own metric."""
     runs = [count_every_step(run) for run in runs]
-    options, experiment = runs[0].options, find_experiment(runs)
+    find_experiment(runs)
+    options = runs[0].options
     table = find_table_of(options)
     columns = table.columns if table else ()
     updates = next((column.metric for column in columns if column.metric in UPDATES), UPDATES[0])
@@ -86,11 +87,11 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
         Series(label, model, rule, [make_point(repeated) for repeated in points])
         for label, model, rule, points in group_series(runs)
     ]
-    return Tradeoff(experiment, updates, metric, solved, series)
+    return Tradeoff(name_experiment(options), updates, metric, solved, series)
 
 
 def find_experiment(runs: Sequence[Run]) -> str:
-    """The experiment of all runs; :class:`UserError` for a run of another experiment than the first."""
+    """The experiment of all runs, by its options; :class:`UserError` for a run of another experiment than the first."""
     experiment = describe_experiment(runs[0].options)
     for run in runs:
         other = describe_experiment(run.options)

@@ -1,7 +1,6 @@
 """fairseq tasks, one file each; importing them registers them."""
 
-import fairseq  # noqa: F401  (it registers the plugin; that must be finished before the modules below are imported)
-
+from .._fairseq import required  # noqa: F401  (imports fairseq, which registers the plugin, before the modules below)
 from . import (  # noqa: F401
     adding,
     feature_classification,

@@ -14,7 +14,7 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFact
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
-from ..prepare.frame_encoder import read_record
+from ..prepare.frame_encoder import read_feature_names, read_record
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
@@ -93,7 +93,7 @@ class FeatureTask(SequenceTask):
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
         width = self.store.width if statistics is None else len(statistics.mean)
-        return FolderFacts(class_names, width, statistics, read_record(folder))
+        return FolderFacts(class_names, width, statistics, read_record(folder), read_feature_names(folder))
 
     def _check_folder(self, *names: str) -> None:
         """Raise ValueError if ``--data-dir`` has neither a manifest nor one of these files."""
@@ -108,7 +108,7 @@ class FeatureTask(SequenceTask):
         """Make the facts those of this task."""
         cfg, self.facts = self.cfg, facts
         self.class_names, self.output_size = facts.class_names, len(facts.class_names)
-        self.input_size = facts.width
+        self.input_size, self.feature_names = facts.width, facts.feature_names
         head_steps = cfg.sequence_length if cfg.crop == "head" else None
         self.inputs = Inputs(("numbers",), {}, self.folder, facts.record, head_steps)
         fit = Fit(cfg.sequence_length, cfg.crop, padding=cfg.padding)

@@ -88,6 +88,7 @@ class Presented:
     predicts: Optional[str]
     per_step: bool
     class_names: Optional[Sequence[str]]
+    feature_names: Optional[Sequence[str]] = None
 
     def describe_outcome(self, target: np.ndarray, prediction: np.ndarray) -> str:
         """A sequence's target and prediction in words, for the title of its picture.

@@ -61,6 +61,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         predicts: ``"classes"`` (a prediction holds a logit for each class), ``"labels"`` (a logit for each label, and
             any number of labels may apply at once) or ``"numbers"``. ``skiprnn_plugin.hub`` needs it.
         class_names: the names of the classes or labels, if they have names.
+        feature_names: the names of the features of a step, if they have names.
         frame_rate: steps in a second, if steps are equally spaced in time.
     """
 
@@ -70,6 +71,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     encoder_flops = 0
     predicts: Optional[str] = None
     class_names: Optional[Sequence[str]] = None
+    feature_names: Optional[Sequence[str]] = None
     frame_rate: Optional[float] = None
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 

@@ -117,6 +117,15 @@ def figures(monkeypatch):
 
 
 @pytest.fixture
+def look():
+    """A test in which matplotlib has the settings of the package's pictures."""
+    from skiprnn_plugin.cli.plot.figures import Look
+
+    with Look().applied():
+        yield
+
+
+@pytest.fixture
 def corner_encoder(monkeypatch):
     """``skiprnn-prepare video`` has it in place of ResNet-50."""
     monkeypatch.setattr(CornerEncoder, "seen", [])

@@ -38,14 +38,14 @@ def draw(prints, tmp_path, figures):
 
     def call(save_dir, *options):
         prints(plot, "samples", save_dir, "--output", tmp_path / "samples.png", *options)
-        assert imread(tmp_path / "samples.png").shape[1] == 900
+        assert imread(tmp_path / "samples.png").shape[1] == 1380
         return figures[-1]
 
     return call
 
 
 def titles(figure):
-    return [panel.get_title(loc="left") or panel.get_title() for panel in figure.axes]
+    return [(panel.get_title(loc="left") or panel.get_title()).replace("\n", " ") for panel in figure.axes]
 
 
 def held_out(task):
@@ -59,7 +59,7 @@ def test_points(save_dirs, draw):
     chosen = [held_out(presented.OwnTemperaturesTask)[index] for index in (0, -1)]
     assert figure.axes[-1].get_xlabel() == "hours"
     for panel, title, (x, target) in zip(figure.axes, titles(figure), chosen):
-        assert panel.get_ylabel() == "temperature"
+        assert figure.get_supylabel() == "temperature"
         lines = {line.get_label(): line for line in panel.lines}
         marked = x[:, 1] > 0
         np.testing.assert_allclose(lines["sunny"].get_xdata(), 0.5 * marked.nonzero()[0])

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -36,11 +37,6 @@ def points(panel, label):
     return [(float(step), float(value)) for step, value in zip(line.get_xdata(), line.get_ydata())]
 
 
-def style(panel, label):
-    (line,) = [line for line in panel.lines if line.get_label() == label]
-    return line.get_color(), line.get_marker(), line.get_markersize()
-
-
 def run_model(checkpoint, count=3):
     """The first held-out sequences, and what the model makes of them."""
     from fairseq import checkpoint_utils
@@ -52,7 +48,7 @@ def run_model(checkpoint, count=3):
         return sample, models[0].eval()(**sample["net_input"])
 
 
-def test_draws_what_was_used():
+def test_draws_what_was_used(look):
     first, second = draw(KNOWN).axes
     assert points(first, "used") == [(1, 0.1), (3, 0.3)]
     assert points(first, "skipped") == [(2, -0.2), (4, -0.4), (5, 0.5)]
@@ -62,25 +58,29 @@ def test_draws_what_was_used():
     assert titles == ["target -0.300, predicted -0.250, used 2 of 5", "target 0.500, predicted 0.500, used 5 of 5"]
 
 
-def test_draws_a_wave_over_time():
-    first, second = draw(WAVE).axes
+def test_draws_a_wave_over_time(look):
+    figure = draw(WAVE)
+    first, second = figure.axes
     assert points(first, "used") == [(0.0, 0.1), (1.0, 0.3)]
     assert points(first, "skipped") == [(0.5, -0.2), (1.5, -0.4), (2.0, 0.5)]
     assert (0.0, 0.5, 1.0, 1.5, 2.0) in [tuple(line.get_xdata()) for line in first.lines]  # the wave itself
     titles = [panel.get_title(loc="left") for panel in (first, second)]
     assert titles == ["class 0, predicted 1, used 2 of 5", "class 1, predicted 1, used 5 of 5"]
-    assert [second.get_xlabel(), second.get_ylabel()] == ["time (ms)", "amplitude"]
-    assert [text.get_text() for text in first.get_legend().get_texts()] == ["used", "skipped"]
+    assert [second.get_xlabel(), figure.get_supylabel()] == ["time (ms)", "amplitude"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["used", "skipped"]
 
 
-def test_used_and_skipped_differ_by_more_than_colour():
-    panel = draw(KNOWN).axes[0]
-    (red, dot, _), (blue, cross, _) = style(panel, "used"), style(panel, "skipped")
-    assert red != blue and dot != cross
-    assert style(panel, "marked: to be added up")[2] > style(panel, "used")[2]  # a ring around the sample
+def test_used_is_filled_and_skipped_is_hollow_and_paler(look):
+    lines = {line.get_label(): line for line in draw(KNOWN).axes[0].lines}
+    used, skipped, ring = (lines[label] for label in ("used", "skipped", "marked: to be added up"))
+    assert to_rgb(used.get_markerfacecolor()) == to_rgb(used.get_markeredgecolor()) == to_rgb("#0072b2")
+    assert to_rgb(skipped.get_markerfacecolor()) == (1, 1, 1)
+    red, green, blue = to_rgb(skipped.get_markeredgecolor())
+    assert red == green == blue > max(to_rgb("#0072b2")) - 0.01  # paler than what is used
+    assert ring.get_markersize() > used.get_markersize() > skipped.get_markersize()
 
 
-def test_one_legend_names_all():
+def test_one_legend_names_all(look):
     figure = draw(KNOWN)
     legends = [*figure.legends, *(panel.get_legend() for panel in figure.axes if panel.get_legend())]
     assert [[text.get_text() for text in legend.get_texts()] for legend in legends] == [
@@ -94,7 +94,7 @@ def test_shows_the_models_own_updates(prints, tiny, tmp_path, figures, name):
     printed = prints(main, "samples", tiny[name].save_dir, "--output", output, "--num-sequences", 3)
     assert printed == ""
     height, width, _ = imread(output).shape
-    assert width == 900 and 300 < height < 900
+    assert width == 1380 and 500 < height < 900
     assert [path.name for path in tmp_path.iterdir()] == ["three.png"]
 
     sample, output = run_model(tiny[name].checkpoint)

@@ -22,11 +22,11 @@ def test_titles_name_as_many_classes_as_there_are():
     prediction[1, 0, 1] = 1
     read = Read(np.zeros((2, 3, 9)), np.ones((2, 3), dtype=bool), np.array([3, 2]), target, prediction)
     made = features.make(task, read)
-    assert made.titles == ["labels a d, likeliest d e, used 3 of 3", "labels none, likeliest b, used 2 of 2"]
+    assert made.captions == ["labels a d, likeliest d e, used 3 of 3", "labels none, likeliest b, used 2 of 2"]
 
 
 def test_picture(prints, tmp_path):
     data = write_localization(tmp_path / "data")
     train(tmp_path / "run", "--data-dir", data, "--max-update", 1, task="feature_localization")
     prints(main, "samples", tmp_path / "run", "--output", tmp_path / "samples.png")
-    assert imread(tmp_path / "samples.png").shape[1] == 900
+    assert imread(tmp_path / "samples.png").shape[1] == 1380

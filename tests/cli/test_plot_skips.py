@@ -43,7 +43,7 @@ def test_counts_what_the_model_skips(prints, tiny, tmp_path, figures):
         f"Skip GRU, λ=1e-5: mean {mean:.3g}, longest {longest}": [counts.get(n, 0) / 36 for n in range(longest + 1)]
     }
     (axes,) = figures[0].axes
-    assert axes.get_yscale() == "log" and axes.get_title(loc="left") == "adding, split valid"
+    assert axes.get_yscale() == "log" and axes.figure.get_suptitle() == "Adding task, split valid"
     assert (tmp_path / "skips.png").stat().st_size > 5000
 
 
@@ -59,7 +59,7 @@ def test_repetitions_are_counted_together(prints, tiny, tmp_path, figures):
     assert heights == [sum(counts.get(n, 0) for counts in both) / 72 for n in range(len(heights))]
 
 
-def test_bars_and_lines():
+def test_bars_and_lines(look):
     skips = Skips("GRU", np.array([6, 0, 2]), 4, 1)
     assert (skips.mean, skips.longest) == (0.5, 2)
     figure = draw([skips], "")

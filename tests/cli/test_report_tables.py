@@ -133,8 +133,8 @@ def test_a_plain_table_has_a_line_for_every_model(prints, capsys, tiny, tmp_path
     assert main([str(path) for path in logs]) == 0
     captured = capsys.readouterr()
     assert captured.err == "" and [(line[0], line[-1]) for line in cells(captured.out)[1]] == [
-        ("Skip GRU, hidden_size 8, λ=1e-5", "2"),
-        ("Skip GRU, hidden_size 9, λ=1e-5", "1"),
+        ("Skip GRU, hidden size 8, λ=1e-5", "2"),
+        ("Skip GRU, hidden size 9, λ=1e-5", "1"),
         ("LSTM, random skips, p=0.3", "1"),
     ]
 

@@ -3,13 +3,17 @@
 import argparse
 from typing import Optional, Sequence, Tuple
 
+import numpy as np
+
 from ...arguments import UserError
 from ...runs.curves import Curve, collect
 from ...runs.find import find_files, find_log, is_checkpoint
 from ...runs.logs import read_history
+from ...runs.rows import name_experiment
 from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric
 from ..command import as_table
-from .figures import COLORS, TITLES, add_legend, add_output_argument, check_output, new_figure, save
+from .elements import add_legend, add_title, get_cycle, get_width, limit_ticks, name_metric, new_figure, set_limits
+from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
 HELP = "draw a metric of runs over training, from their logs"
 
@@ -31,68 +35,72 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
     )
     parser.add_argument("--over", choices=tuple(OVER), default="updates", help="horizontal axis (default: %(default)s)")
-    add_output_argument(parser, "curves.png")
+    add_picture_arguments(parser, "curves.png")
     parser.add_argument("--split", default="valid", help="logged split, which may be train (default: %(default)s)")
 
 
 def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns where the curves end, as a table."""
-    check_output(args.output)
+    look = check_picture(args)
     files = find_files(args.runs, find_log)
     for file in files:
         if is_checkpoint(file):
             raise UserError(f"{file}: expected a log of fairseq-train, or a save-dir that holds one, got a checkpoint")
     histories = [read_history(file, args.split) for file in files]
-    experiment = find_experiment(histories)
+    find_experiment(histories)
     metric = args.metric or find_metric(histories)
     curves = collect(histories, metric, OVER[args.over])
-    save(draw(curves, metric, args.over, f"{experiment}, split {args.split}"), args.output)
+    title = choose_title(args, f"{name_experiment(histories[0].options)}, split {args.split}{_count_runs(curves)}")
+    write_picture(lambda: draw(curves, metric, args.over, title), args.output, look)
     lines = [
         [curve.label, str(int(curve.x[-1])), f"{curve.y[:, -1].mean():.4g}", str(len(curve.y))] for curve in curves
     ]
     return as_table(["model", HEADINGS[args.over], metric, "runs"], lines)
 
 
+def _count_runs(curves: Sequence[Curve]) -> str:
+    """The end of a title that says what the shades show; empty if there are none."""
+    counts = sorted({len(curve.y) for curve in curves})
+    return "" if counts == [1] else f"; mean and range of {' or '.join(map(str, counts))} runs"
+
+
 def draw(curves: Sequence[Curve], metric: str, over: str, title: str):
     """A matplotlib figure: a line for each mean, a shade from the lowest to the highest run."""
-    figure = new_figure(height=4.5)
+    figure, colors = new_figure(height=1.25 + 0.27 * get_width()), get_cycle()
     axes = figure.subplots()
-    for index, curve in enumerate(curves):
-        _draw_curve(axes, index, curve)
+    lines = [_draw_curve(axes, index, curve, colors) for index, curve in enumerate(curves)]
     axes.set_xlabel(HEADINGS[over])
-    axes.set_ylabel(TITLES.get(metric, metric))
-    counts = sorted({len(curve.y) for curve in curves})
-    runs = "" if counts == [1] else f"; mean and range of {' or '.join(map(str, counts))} runs"
-    axes.set_title(title + runs, loc="left", fontsize=10)
+    axes.set_ylabel(name_metric(metric))
     if metric in LOGARITHMIC:
         axes.set_yscale("log")
-    if metric == "update_fraction":
-        axes.yaxis.set_major_formatter(lambda value, position: f"{value:.0%}")
     axes.margins(x=0.02)
-    axes.grid(color="0.92", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    add_legend(figure, [curve.label for curve in curves])
+    axes.grid(True)
+    limit_ticks(axes, integer=True)
+    set_limits(axes.yaxis, metric, np.concatenate([curve.y.ravel() for curve in curves]))
+    add_legend(figure, lines, [curve.label for curve in curves])
+    add_title(figure, title)
     return figure
 
 
-def _draw_curve(axes, index: int, curve: Curve) -> None:
-    color, marker = COLORS[index % len(COLORS)], MARKERS[index // len(COLORS) % len(MARKERS)]
+def _draw_curve(axes, index: int, curve: Curve, colors: Sequence):
+    """Draw a curve, and the shade of its runs; returns its line."""
+    color, marker = colors[index % len(colors)], MARKERS[index // len(colors) % len(MARKERS)]
     if len(curve.x) <= FEW:
         marker = marker or "o"
-    axes.plot(
+    if len(curve.y) > 1:
+        axes.fill_between(curve.x, curve.y.min(0), curve.y.max(0), color=color, alpha=0.18, linewidth=0)
+    (line,) = axes.plot(
         curve.x,
         curve.y.mean(0),
         color=color,
         linestyle=LINES[curve.rule],
         marker=marker,
         markevery=_spaced(len(curve.x), index),
-        markersize=4.5,
-        linewidth=1.3,
+        markersize=3.5,
         label=curve.label,
+        clip_on=False,
     )
-    if len(curve.y) > 1:
-        axes.fill_between(curve.x, curve.y.min(0), curve.y.max(0), color=color, alpha=0.18, linewidth=0)
+    return line
 
 
 def _spaced(count: int, index: int) -> Optional[Tuple[int, int]]:

@@ -1,18 +1,15 @@
 """Samples of images read pixel by pixel or row by row: the used and the skipped pixels in their places."""
 
 import math
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Optional
 
 import numpy as np
 
 from ...arguments import UserError
 from ...runs.samples import Read, describe_sample
-from .figures import new_figure
+from .elements import Colors, add_captions, add_legend, add_title, get_colors, get_width, mix, new_figure
 
-PER_ROW = 4
-# From black to white pixels; used ones red and skipped ones blue, as in the paper
-USED = ((0.99, 0.86, 0.85), (0.65, 0.05, 0.08))
-SKIPPED = ((0.87, 0.92, 0.97), (0.03, 0.25, 0.53))
+WIDTH = 1.05  # inches of an image and the gap beside it, at least
 
 
 class Images(NamedTuple):
@@ -21,12 +18,12 @@ class Images(NamedTuple):
     Attributes:
         pixels: brightness from 0 to 1, [N, height, width].
         used: bool [N, height, width].
-        titles: N of them.
+        captions: N of them.
     """
 
     pixels: np.ndarray
     used: np.ndarray
-    titles: List[str]
+    captions: List[str]
 
 
 def make(task, read: Read) -> Images:
@@ -47,34 +44,46 @@ def make(task, read: Read) -> Images:
     used = np.empty(pixels.shape, dtype=bool)
     pixels[:, places] = read.x.reshape(count, -1)
     used[:, places] = read.used.repeat(width, axis=1)
-    titles = [
+    captions = [
         f"{describe_sample(task, read, index)}\nused {read.used[index].sum()} of {steps}" for index in range(count)
     ]
-    return Images(pixels.reshape(count, height, row), used.reshape(count, height, row), titles)
+    return Images(pixels.reshape(count, height, row), used.reshape(count, height, row), captions)
 
 
-def draw(images: Images):
-    """A matplotlib figure with the images in rows of ``PER_ROW``."""
-    rows = math.ceil(len(images.pixels) / PER_ROW)
-    figure = new_figure(height=2.67 * rows + 0.3)
-    from matplotlib.patches import Patch  # after new_figure, which can import matplotlib under any MPLBACKEND
+def draw(images: Images, title: Optional[str] = None):
+    """A matplotlib figure with the images in rows, as many in a row as the width has room for; without any titles if
+    ``title`` is empty."""
+    count, height, width = images.pixels.shape
+    columns = max(int(get_width() / WIDTH), 1)
+    rows = math.ceil(count / columns)
+    room = get_width() / columns
+    figure = new_figure(rows * (room - 0.1) * height / width + 0.1)
+    from matplotlib.patches import Patch
 
-    figure.get_layout_engine().set(h_pad=0.08)
-    panels = figure.subplots(rows, PER_ROW, squeeze=False).flatten()
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel in panels:
         panel.set_axis_off()
-    for panel, image, title in zip(panels, colour(images), images.titles):
+    colors = get_colors()
+    for panel, image in zip(panels, colour(images, colors)):
         panel.imshow(image, interpolation="nearest")
-        panel.set_title(title, fontsize=10, parse_math=False)
-    keys = [Patch(color=colors[1], label=label) for label, colors in (("used", USED), ("skipped", SKIPPED))]
-    figure.legend(handles=keys, loc="outside upper right", ncol=2, frameon=False)
+    add_captions(figure, panels, images.captions if title != "" else [""] * count, room - 0.08)
+    # The colours of the brightest pixels, which are what a drawing of an image consists of
+    keys = [Patch(color=_ends(colors, is_used)[1]) for is_used in (True, False)]
+    add_legend(figure, keys, ["used", "skipped"])
+    add_title(figure, title or "")
     return figure
 
 
-def colour(images: Images) -> np.ndarray:
+def _ends(colors: Colors, is_used: bool):
+    """The colours of black and of white pixels: paper and ink."""
+    if is_used:
+        return colors.paler(0.22), mix(colors.used, (0, 0, 0), 0.8)
+    return (0.95, 0.95, 0.95), (0.55, 0.55, 0.55)
+
+
+def colour(images: Images, colors: Colors) -> np.ndarray:
     """RGB from 0 to 1, [N, height, width, 3]."""
     brightness = images.pixels[..., None]
-    (black, white), (skipped_black, skipped_white) = np.array(USED), np.array(SKIPPED)
-    used = black + brightness * (white - black)
-    skipped = skipped_black + brightness * (skipped_white - skipped_black)
+    ends = [map(np.array, _ends(colors, is_used)) for is_used in (True, False)]
+    used, skipped = (black + brightness * (white - black) for black, white in ends)
     return np.where(images.used[..., None], used, skipped)

@@ -1,17 +1,26 @@
 """Samples of sequences of numbers: a panel for each sequence, with its used and its skipped steps over time."""
 
-from typing import List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
 from ...runs.samples import Read, describe_sample
-from .figures import new_figure
+from .elements import (
+    add_captions,
+    add_legend,
+    add_title,
+    get_points,
+    get_width,
+    limit_ticks,
+    mark_skipped,
+    mark_used,
+    new_figure,
+)
 
-# Red and blue as in the paper; different in lightness and shape too, for readers who can't tell these colours apart
-USED = {"color": "#d62728", "marker": "o", "markersize": 5.5, "zorder": 3}
-SKIPPED = {"color": "#1f77b4", "marker": "x", "markersize": 5.5, "markeredgewidth": 1.5, "zorder": 3}
-MARKED = {"color": "black", "marker": "o", "markersize": 12, "markerfacecolor": "none", "zorder": 2}
-WAVE = {"color": "0.75", "linewidth": 0.8, "zorder": 2}
+HEIGHT = 0.75  # inches of a panel, without its caption
+MARKED = {"color": "black", "marker": "o", "markerfacecolor": "none", "linestyle": "none", "markeredgewidth": 0.8}
+RING = 6.5  # points, the least size of a ring
+WAVE = {"color": "0.8", "linewidth": 0.7, "zorder": 2}
 
 
 class Samples(NamedTuple):
@@ -55,34 +64,50 @@ def make(task, read: Read) -> Samples:
     )
 
 
-def draw(samples: Samples):
-    """A matplotlib figure with a panel for each sequence."""
-    count = len(samples.values)
-    figure = new_figure(height=1.75 * count + 0.3)
+def draw(samples: Samples, title: Optional[str] = None):
+    """A matplotlib figure with a panel for each sequence; without any titles if ``title`` is empty."""
+    count, kinds = len(samples.values), _style(samples)
+    figure = new_figure(HEIGHT * count + 0.4)
     panels = figure.subplots(count, sharex=True, sharey=True, squeeze=False)[:, 0]
     for index, panel in enumerate(panels):
-        _draw_sequence(panel, samples, index)
-        used = samples.used[index].sum()
-        steps = (~np.isnan(samples.values[index])).sum()
-        title = ", ".join(filter(None, [samples.outcomes[index], f"used {used} of {steps}"]))
-        panel.set_title(title, loc="left", fontsize=10, parse_math=False)
-    panels[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncol=3, frameon=False, borderpad=0)
+        handles = _draw_sequence(panel, samples, index, kinds)
+    captions = [_describe(samples, index) for index in range(count)] if title != "" else [""] * count
+    add_captions(figure, panels, captions, get_width() - 0.6, loc="left")
     panels[-1].set_xlabel(samples.time_label)
+    limit_ticks(panels[-1])
+    figure.supylabel(samples.value_label, fontsize=get_points("axes.labelsize"))
+    add_legend(figure, handles, list(kinds))
+    add_title(figure, title or "")
     return figure
 
 
-def _draw_sequence(panel, samples: Samples, index: int) -> None:
+def _describe(samples: Samples, index: int) -> str:
+    steps = (~np.isnan(samples.values[index])).sum()
+    return ", ".join(filter(None, [samples.outcomes[index], f"used {samples.used[index].sum():,} of {steps:,}"]))
+
+
+def _style(samples: Samples) -> Dict[str, Dict[str, Any]]:
+    """How the points are drawn, by their names in the legend."""
+    steps = len(samples.times)
+    kinds = {"used": {**mark_used(steps), "zorder": 4}, "skipped": {**mark_skipped(steps), "zorder": 3}}
+    if samples.marked is not None:
+        size = max(2.1 * kinds["used"]["markersize"], RING)
+        kinds[samples.marked_label] = {**MARKED, "markersize": size, "zorder": 2}
+    return kinds
+
+
+def _draw_sequence(panel, samples: Samples, index: int, kinds: Dict[str, Dict[str, Any]]) -> List:
+    """Draw a sequence's points; returns what is drawn of each kind."""
     times, values, used = samples.times, samples.values[index], samples.used[index]
-    panel.axhline(0, color="0.85", linewidth=0.8, zorder=1)
-    kinds = [("used", used, USED), ("skipped", ~used, SKIPPED)]
+    panel.axhline(0, color="0.85", linewidth=0.6, zorder=1)
     if samples.marked is None:
         panel.plot(times, values, **WAVE)
-    else:
-        kinds.append((samples.marked_label, samples.marked[index], MARKED))
-    for label, chosen, style in kinds:
-        panel.plot(times[chosen], values[chosen], linestyle="none", label=label, **style)
-    panel.set_ylabel(samples.value_label)
+    chosen = [used, ~used, *([] if samples.marked is None else [samples.marked[index]])]
+    drawn = [
+        panel.plot(times[points], values[points], label=label, **style)[0]
+        for points, (label, style) in zip(chosen, kinds.items())
+    ]
     step = times[1] - times[0] if len(times) > 1 else 1
     panel.set_xlim(times[0] - step, times[-1] + step)
     panel.margins(y=0.18)
-    panel.spines[["top", "right"]].set_visible(False)
+    return drawn

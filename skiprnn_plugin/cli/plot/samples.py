@@ -9,7 +9,7 @@ from ...runs.find import find_checkpoint
 from ...runs.samples import Read, choose_sequences, read_samples
 from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from . import features, images, panels, text
-from .figures import FORMATS, add_output_argument, check_output, replace, save
+from .figures import FORMATS, add_picture_arguments, check_picture, replace, write_picture
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -18,14 +18,14 @@ MOST_SEQUENCES = 50  # few programs open a picture of more sequences
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
-    add_output_argument(parser, "samples.png")
+    add_picture_arguments(parser, "samples.png")
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
     add_split_argument(parser)
     add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    check_output(args.output, (*FORMATS, HTML))
+    look = check_picture(args, (*FORMATS, HTML))
     check_split(args.split)
     if not 1 <= args.num_sequences <= MOST_SEQUENCES:
         raise UserError(f"--num-sequences: expected 1 to {MOST_SEQUENCES}, got {args.num_sequences}")
@@ -35,12 +35,13 @@ def run(args: argparse.Namespace) -> None:
     if args.num_sequences > size:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
-        check_output(args.output)
+        check_picture(args)
     samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
-        replace(args.output, lambda part: part.write_text(kind.as_html(samples), encoding="utf-8"))
+        page = kind.as_html(samples, args.title)
+        replace(args.output, lambda part: part.write_text(page, encoding="utf-8"))
     else:
-        save(kind.draw(samples), args.output)
+        write_picture(lambda: kind.draw(samples, args.title), args.output, look)
 
 
 class Kind(NamedTuple):
@@ -48,13 +49,14 @@ class Kind(NamedTuple):
 
     Attributes:
         make: a function from the task and a :class:`Read` to what is drawn.
-        draw: a function from that to a matplotlib figure.
-        as_html: a function from that to a page; None if there is no page of this kind.
+        draw: a function from that and a title to a matplotlib figure; None is no title, and an empty one leaves out the
+            captions of sequences too.
+        as_html: a function from the same to a page; None if there is no page of this kind.
     """
 
     make: Callable[[Any, Read], Any]
-    draw: Callable[[Any], Any]
-    as_html: Optional[Callable[[Any], str]] = None
+    draw: Callable[[Any, Optional[str]], Any]
+    as_html: Optional[Callable[[Any, Optional[str]], str]] = None
 
 
 KINDS = {  # by the kind that a task's drawing has

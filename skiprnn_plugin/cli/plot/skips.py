@@ -7,32 +7,35 @@ import numpy as np
 
 from ...runs.checkpoint import load_checkpoint
 from ...runs.find import find_checkpoint, find_files
+from ...runs.rows import name_experiment
 from ...runs.skips import Skips, count_skips, pool_skips
 from ...runs.tradeoff import find_experiment
 from ..command import as_table
 from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
-from .figures import COLORS, add_legend, add_output_argument, check_output, new_figure, save
+from .elements import add_legend, add_title, get_cycle, limit_ticks, new_figure
+from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
 HELP = "draw how many steps models skip between two updates"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", metavar="CHECKPOINT", nargs="+", help=CHECKPOINT_HELP)
-    add_output_argument(parser, "skips.png")
+    add_picture_arguments(parser, "skips.png")
     add_split_argument(parser)
     add_loading_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns its numbers as a table."""
-    check_output(args.output)
+    look = check_picture(args)
     check_split(args.split)
     files = find_files(args.checkpoints, find_checkpoint)
     overrides = prepare_loading(args)
     runs = [count_skips(load_checkpoint(file, args.split, overrides)) for file in files]
-    experiment = find_experiment(runs)
+    find_experiment(runs)
     skips = pool_skips(runs)
-    save(draw(skips, f"{experiment}, split {args.split}"), args.output)
+    title = choose_title(args, f"{name_experiment(runs[0].options)}, split {args.split}")
+    write_picture(lambda: draw(skips, title), args.output, look)
     lines = [
         [model.label, str(model.sequences), f"{model.mean:.4g}", str(model.longest), str(model.runs)] for model in skips
     ]
@@ -41,26 +44,26 @@ def run(args: argparse.Namespace) -> str:
 
 def draw(skips: Sequence[Skips], title: str):
     """A matplotlib figure: a histogram for each model, of its average sequence."""
-    figure = new_figure(height=4.0)
+    figure, colors = new_figure(height=2.5), get_cycle()
     axes = figure.subplots()
-    for index, model in enumerate(skips):
+    steps = [
         axes.stairs(
             model.counts / model.sequences,
             np.arange(len(model.counts) + 1) - 0.5,
             baseline=0,
-            color=COLORS[index % len(COLORS)],
+            color=colors[index % len(colors)],
             fill=len(skips) == 1,
-            linewidth=1.3,
-            linestyle=("-", "--", ":")[index // len(COLORS) % 3],
+            linestyle=("-", "--", ":")[index // len(colors) % 3],
             label=model.legend,
         )
+        for index, model in enumerate(skips)
+    ]
     axes.set_yscale("log")
     # Otherwise the lowest bar would have no height
     axes.set_ylim(bottom=min(model.counts[model.counts > 0].min() / model.sequences for model in skips) / 2)
     axes.set_xlabel("steps skipped between two updates")
     axes.set_ylabel("times per sequence")
-    axes.set_title(title, loc="left", fontsize=10)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.spines[["top", "right"]].set_visible(False)
-    add_legend(figure, [model.legend for model in skips])
+    limit_ticks(axes, integer=True)
+    add_legend(figure, steps, [model.legend for model in skips])
+    add_title(figure, title)
     return figure

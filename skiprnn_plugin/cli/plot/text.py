@@ -2,33 +2,27 @@
 
 from html import escape
 from itertools import groupby
-from typing import Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...runs.samples import Read, describe_sample, find_probability
-from .figures import DPI, WIDTH, new_figure
+from .elements import FAINT, MARGIN, count_lines, fit, get_colors, get_points, get_width, literal, measure, new_figure
 
-# Inches: the width of a letter (of whole pixels, as letters are drawn), the margin around the picture, the height of a
-# line, and the gap between texts
-LETTER, MARGIN, LINE, GAP = 0.08, 0.12, 0.19, 0.16
-COLUMNS = int((WIDTH - 2 * MARGIN) / LETTER)  # letters in a line
-STYLES = {
-    "used": {"color": "black", "bbox": {"facecolor": "#f9cfca", "edgecolor": "none", "pad": 1.2}},
-    "skipped": {"color": "0.58"},
-    "pad": {"color": "0.58", "fontstyle": "italic"},
-}
+KINDS = ("used", "skipped", "pad")
+PALE = 0.3  # share of the colour "used" behind used words
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Words that the model used</title>
 <style>
-body {{ font: 16px/1.6 sans-serif; max-width: 50em; margin: 2em auto; padding: 0 1em; color: #8a8a8a; }}
+body {{ font: 16px/1.6 sans-serif; max-width: 50em; margin: 2em auto; padding: 0 1em; color: #737373; }}
+h1 {{ font-size: 1.2em; color: black; }}
 h2 {{ font-size: 1em; color: black; margin: 2em 0 0.5em; }}
-.used {{ background: #f9cfca; color: black; }}
+.used {{ background: #b3d4e8; color: black; }}
 .pad {{ font-style: italic; }}
 </style>
-<p>Words: <span class="used">used</span> <span class="skipped">skipped</span></p>
+{title}<p>Words: <span class="used">used</span> <span class="skipped">skipped</span></p>
 {texts}
 </html>
 """
@@ -38,11 +32,11 @@ class Text(NamedTuple):
     """A text as a model read it.
 
     Attributes:
-        title: the target, the prediction, and how many words were used.
-        words: pairs of a word and its kind, a key of ``STYLES``; consecutive pad words are one pair.
+        caption: the target, the prediction, and how many words were used.
+        words: pairs of a word and its kind, one of ``KINDS``; consecutive pad words are one pair.
     """
 
-    title: str
+    caption: str
     words: List[Tuple[str, str]]
 
 
@@ -51,11 +45,11 @@ def make(task, read: Read) -> List[Text]:
     texts = []
     for index, length in enumerate(read.lengths):
         token_ids, used = read.x[index, :length], read.used[index, :length]
-        title = describe_sample(task, read, index)
+        caption = describe_sample(task, read, index)
         if task.predicts == "classes" and not task.per_step:
-            title += f" (probability {find_probability(read.prediction[index]):.3f})"
-        title = ", ".join(filter(None, [title, f"used {used.sum()} of {length}"]))
-        texts.append(Text(title, list(_words(task.source_dictionary, token_ids, used))))
+            caption += f" (probability {find_probability(read.prediction[index]):.3f})"
+        caption = ", ".join(filter(None, [caption, f"used {used.sum()} of {length}"]))
+        texts.append(Text(caption, list(_words(task.source_dictionary, token_ids, used))))
     return texts
 
 
@@ -72,50 +66,96 @@ def _words(dictionary, token_ids: np.ndarray, used: np.ndarray) -> Iterator[Tupl
             yield from ((dictionary[token_id], "used" if is_used else "skipped") for token_id, is_used in group)
 
 
-def as_html(texts: List[Text]) -> str:
-    """A page that needs no other file."""
+def as_html(texts: List[Text], title: Optional[str] = None) -> str:
+    """A page that needs no other file; without any titles if ``title`` is empty."""
     parts = []
     for text in texts:
         spans = (
             f'<span class="{kind}">{escape(" ".join(word for word, _ in group))}</span>'
             for kind, group in groupby(text.words, key=lambda pair: pair[1])
         )
-        parts.append(f"<h2>{escape(text.title)}</h2>\n<p>{' '.join(spans)}</p>")
-    return PAGE.format(texts="\n".join(parts))
+        caption = "" if title == "" else f"<h2>{escape(text.caption)}</h2>\n"
+        parts.append(f"{caption}<p>{' '.join(spans)}</p>")
+    return PAGE.format(title=f"<h1>{escape(title)}</h1>\n" if title else "", texts="\n".join(parts))
 
 
-def draw(texts: List[Text]):
-    """A matplotlib figure with the texts below each other."""
-    wrapped = [wrap(text.words) for text in texts]
-    height = 2 * MARGIN + sum((1 + len(lines)) * LINE + GAP for lines in wrapped)
-    figure = new_figure(height)
-    size = _font_size(figure)
+class _Grid(NamedTuple):
+    """The places of letters: widths and heights in inches, and the font size in points.
+
+    Attributes:
+        letter: the width of a letter, whole pixels, as letters are drawn.
+        line: the height of a line.
+        size: the font size at which letters are that wide.
+        columns: letters in a line.
+    """
+
+    letter: float
+    line: float
+    size: float
+    columns: int
+
+
+def draw(texts: List[Text], title: Optional[str] = None):
+    """A matplotlib figure with the texts below each other; without any titles if ``title`` is empty."""
+    figure = new_figure(1)
+    figure.set_layout_engine(None)
+    grid, styles, size = _make_grid(figure), _style(), get_points("axes.titlesize")
+    room = get_width() - 2 * MARGIN
+    headings = [fit(figure, text.caption, room, size) if title != "" else "" for text in texts]
+    above = fit(figure, title, room, get_points("figure.titlesize")) if title else ""
+    wrapped = [wrap(text.words, grid.columns) for text in texts]
+    lines = sum(len(text) + (count_lines(heading) if heading else 0) for text, heading in zip(wrapped, headings))
+    lines += (count_lines(above) + 0.4) * bool(above) + 1.4 + 0.7 * (len(texts) - 1)
+    height = 2 * MARGIN + lines * grid.line
+    figure.set_figheight(height)
 
     def write(text: str, column: int, top: float, **style):
-        # Otherwise a dollar sign would begin a formula
-        text = text.replace("$", r"\$")
-        figure.text((MARGIN + column * LETTER) / WIDTH, 1 - top / height, text, va="baseline", **style)
+        place = (MARGIN + column * grid.letter) / get_width(), 1 - top / height
+        figure.text(*place, literal(text), va="baseline", **style)
 
-    top = MARGIN + 0.7 * LINE
-    for kind, column in (("used", COLUMNS - 13), ("skipped", COLUMNS - 7)):
-        write(kind, column, top, family="monospace", fontsize=size, **STYLES[kind])
-    for text, lines in zip(texts, wrapped):
-        write(text.title, 0, top, fontsize=10)
-        for line in lines:
-            top += LINE
+    top = MARGIN + 0.75 * grid.line
+    for line in filter(None, above.split("\n")):
+        write(line, 0, top, fontsize=get_points("figure.titlesize"))
+        top += grid.line
+    top += 0.4 * grid.line * bool(above)
+    for heading, text in zip(headings, wrapped):
+        for line in filter(None, heading.split("\n")):
+            write(line, 0, top, fontsize=size)
+            top += grid.line
+        for line in text:
             for column, words, kind in line:
-                write(words, column, top, family="monospace", fontsize=size, **STYLES[kind])
-        top += LINE + GAP
+                write(words, column, top, family="monospace", fontsize=grid.size, **styles[kind])
+            top += grid.line
+        top += 0.7 * grid.line
+    for kind, column in (("used", 0), ("skipped", 6)):
+        write(kind, column, top - 0.2 * grid.line, family="monospace", fontsize=grid.size, **styles[kind])
     return figure
 
 
-def wrap(words: List[Tuple[str, str]]) -> List[List[Tuple[int, str, str]]]:
-    """Lines of at most ``COLUMNS`` letters: for each stretch of one kind its first column, its words and the kind."""
+def _style() -> Dict[str, Dict[str, Any]]:
+    """How words are written, by their kind."""
+    box = {"facecolor": get_colors().paler(PALE), "edgecolor": "none", "pad": 0.8}
+    return {
+        "used": {"color": "black", "bbox": box},
+        "skipped": {"color": FAINT},
+        "pad": {"color": FAINT, "fontstyle": "italic"},
+    }
+
+
+def _make_grid(figure) -> _Grid:
+    size = get_points("axes.titlesize")
+    width = measure(figure, 100 * "m", 100, family="monospace") / 10_000  # inches of a letter, for a point of font size
+    letter = round(size * width * figure.dpi) / figure.dpi
+    return _Grid(letter, 1.55 * size / 72, letter / width, int((get_width() - 2 * MARGIN) / letter))
+
+
+def wrap(words: List[Tuple[str, str]], columns: int) -> List[List[Tuple[int, str, str]]]:
+    """Lines of at most ``columns`` letters: for each stretch of one kind its first column, its words and the kind."""
     lines, column = [[]], 0
     for word, kind in words:
-        for start in range(0, len(word), COLUMNS):
-            part = word[start : start + COLUMNS]
-            if column + len(part) > COLUMNS:
+        for start in range(0, len(word), columns):
+            part = word[start : start + columns]
+            if column + len(part) > columns:
                 lines.append([])
                 column = 0
             stretches = lines[-1]
@@ -126,11 +166,3 @@ def wrap(words: List[Tuple[str, str]]) -> List[List[Tuple[int, str, str]]]:
                 stretches.append((column, part, kind))
             column += len(part) + 1
     return lines
-
-
-def _font_size(figure) -> float:
-    """The font size at which a letter is ``LETTER`` wide."""
-    probe = figure.text(0, 0, 10 * "m", family="monospace", fontsize=100)
-    width = probe.get_window_extent().width / 10 / DPI
-    probe.remove()
-    return 100 * LETTER / width
