@@ -21,8 +21,8 @@
 # The runs are in $RUNS (default: runs), a run's output in $RUNS/all/. When a run has finished, its numbers are added to
 # DIR/TABLE.json (and DIR/best/TABLE.json: the checkpoint of the best validation loss, beside the last one), a line with
 # its time to DIR/finished.tsv, and the tables are written to DIR/tables.md or, for docs/results, into docs/results.md.
-# Everything with four seeds takes weeks on two cores, most of it MNIST at the paper's learning rate; --plan estimates
-# it table by table.
+# Everything with four seeds takes about five weeks on two cores, most of it MNIST at the paper's learning rate; --plan
+# estimates it table by table.
 set -euo pipefail
 caller=$PWD
 # shellcheck disable=SC1091

@@ -95,17 +95,18 @@ class Job:
 
     def seconds_done(self, runs: Path) -> float:
         """The part of ``seconds`` that has been trained."""
-        return min(1.0, self.read_log("num_updates", runs) / self.max_update) * self.seconds
-
-    def read_log(self, name: str, runs: Path) -> float:
-        """The last number of this name in the run's log; 0 if there is none."""
         log = self.folder(runs) / "train.log"
         if not log.is_file():
             return 0.0
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 20000))  # the end of a long file
-            found = re.findall(rb'%s": "?([\d.]+)' % name.encode(), file.read())
-        return float(found[-1]) if found else 0.0
+            found = re.findall(rb'num_updates": "?(\d+)', file.read())
+        return min(1.0, int(found[-1]) / self.max_update) * self.seconds if found else 0.0
+
+    def minutes_trained(self, runs: Path) -> float:
+        """The time that training took, without validation, over all parts of a run that was resumed."""
+        text = (self.folder(runs) / "train.log").read_text(encoding="utf-8", errors="replace")
+        return sum(map(float, re.findall(r'"train_train_wall": "?([\d.]+)', text))) / 60
 
 
 class Results:
@@ -125,6 +126,14 @@ class Results:
                     longest[key] = max(longest.get(key, 0), int(line["max_update"]))
         return [job for job in jobs if longest.get((job.table.name, job.row.name, str(job.seed)), 0) < job.max_update]
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """A block in which no other process changes the results."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def add(self, job: Job, reports: Dict[str, Path], minutes: float) -> None:
         """Add a finished run's reports, by checkpoint, in place of an earlier run of the same row and seed."""
         for checkpoint, report in reports.items():
@@ -138,15 +147,8 @@ class Results:
             groups = group_runs([*others, *read_saved(report, split)], job.table)
             lines = [as_saved(group, job.table, split) for group in groups if group.runs]
             write_whole(file, json.dumps(lines, indent=2) + "\n")
-        values = (
-            job.table.name,
-            job.row.name,
-            job.seed,
-            job.max_update,
-            round(minutes),
-            date.today(),
-            describe_cores(),
-        )
+        numbers = job.table.name, job.row.name, job.seed, job.max_update, round(minutes)
+        values = (*numbers, date.today(), describe_cores())
         old = self.finished.read_text(encoding="utf-8") if self.finished.exists() else "\t".join(FINISHED) + "\n"
         write_whole(self.finished, old + "\t".join(map(str, values)) + "\n")
 
@@ -208,23 +210,25 @@ class Queue:
         """Run the jobs until the time ``end`` or a signal; returns the exit status."""
         waiting = list(jobs)
         done = 0.0
-        with count_signals() as signals, tqdm(total=sum_hours(jobs), bar_format=BAR) as bar:
-            while waiting or self.active:
-                if signals or time.time() > end:
-                    bar.write("stopping; the runs are being saved", file=sys.stderr)
-                    self.stop(signals)
-                    return 130 if signals else 0
-                while waiting and len(self.active) < self.slots:
-                    self.start(waiting.pop(0))
-                for process in [process for process in self.active if process.poll() is not None]:
-                    job = self.active.pop(process)
-                    done += job.seconds
-                    bar.write(self.finish(job, process.returncode), file=sys.stderr)
-                partly = sum(job.seconds_done(self.runs) for job in self.active.values())
-                bar.n = min(bar.total, (done + partly) / 3600)
-                bar.set_postfix_str(f"{len(self.active)} running, {len(waiting)} waiting")
-                time.sleep(1)
-        return 1 if self.failed else 0
+        with count_signals() as signals:
+            try:
+                with tqdm(total=sum_hours(jobs), bar_format=BAR) as bar:
+                    while (waiting or self.active) and not signals and time.time() < end:
+                        while waiting and len(self.active) < self.slots:
+                            self.start(waiting.pop(0))
+                        for process in [process for process in self.active if process.poll() is not None]:
+                            job = self.active.pop(process)
+                            done += job.seconds
+                            bar.write(self.finish(job, process.returncode), file=sys.stderr)
+                        partly = sum(job.seconds_done(self.runs) for job in self.active.values())
+                        bar.n = min(bar.total, (done + partly) / 3600)
+                        bar.set_postfix_str(f"{len(self.active)} running, {len(waiting)} waiting")
+                        time.sleep(1)
+            finally:
+                self.stop(signals)
+        if waiting or self.active:
+            print("stopped; run the same command again to resume", file=sys.stderr)
+        return 130 if signals else 1 if self.failed else 0
 
     def start(self, job: Job) -> None:
         arguments = [str(self.data[job.experiment.data])] if job.experiment.data else []
@@ -253,9 +257,11 @@ class Queue:
             if status != 0:
                 raise RuntimeError(f"status {status}")
             reports = {checkpoint: self.evaluate(job, checkpoint) for checkpoint in job.experiment.checkpoints}
-            self.results.add(job, reports, minutes=job.read_log("train_wall", self.runs) / 60)
-            return f"{job.name}: finished; its numbers are in {self.results.write_tables()}"
-        except (RuntimeError, OSError) as error:
+            with self.results.alone():
+                self.results.add(job, reports, job.minutes_trained(self.runs))
+                page = self.results.write_tables()
+            return f"{job.name}: finished; its numbers are in {page}"
+        except Exception as error:  # whatever is wrong with one run, the others go on
             self.failed.append(job)
             return f"error: {job.name}: {error}; see the end of {self.find_output(job)}"
 
@@ -263,19 +269,27 @@ class Queue:
         """Evaluate a checkpoint of a run on the table's split; returns the file with the report."""
         folder = job.folder(self.runs)
         command = ["skiprnn-report", os.path.relpath(folder, ROOT), "--table", job.table.name, "--json"]
-        process = subprocess.run([*command, "--checkpoint", checkpoint], cwd=ROOT, capture_output=True, text=True)
+        process = subprocess.run(
+            [*command, "--checkpoint", checkpoint],
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+        )
         if process.returncode != 0:
-            raise RuntimeError(process.stderr.strip().splitlines()[-1])
+            lines = process.stderr.strip().splitlines()
+            raise RuntimeError(lines[-1] if lines else f"skiprnn-report ended with status {process.returncode}")
         file = folder / f"report-{checkpoint}.json"
         write_whole(file, process.stdout)
         return file
 
     def stop(self, signals: List[int]) -> None:
         """Let the active runs save, and wait for them. A further signal ends them at once."""
-        passed_on = 0
+        passed_on = -1
         while any(process.poll() is None for process in self.active):
-            if passed_on == 0 or len(signals) > passed_on:
-                passed_on = max(1, len(signals))
+            if len(signals) > passed_on:
+                passed_on = len(signals)
                 for process in self.active:
                     process.terminate()
             time.sleep(0.2)
@@ -315,6 +329,8 @@ def main() -> int:
         rows = [row for row in TABLES[name].rows if not args.rows or row.name in args.rows]
         max_update = args.max_update or experiment.max_update
         chosen += [Job(TABLES[name], row, seed, max_update) for row in rows for seed in args.seeds]
+    if not chosen:
+        raise ValueError("--only, --rows: expected at least one run, got none that can be trained")
     results = Results(args.results)
     lacking = sorted(results.find_lacking(chosen), key=lambda job: (job.seconds, job.seed))
     if args.plan:
@@ -330,10 +346,7 @@ def main() -> int:
         print(f"no run is lacking; the tables are in {results.write_tables()}", file=sys.stderr)
         return 0
     queue = Queue(args.runs, results, data, args.jobs)
-    status = queue.work(lacking, time.time() + 3600 * args.until)
-    if queue.active:
-        print("stopped; run the same command again to resume", file=sys.stderr)
-    return status
+    return queue.work(lacking, time.time() + 3600 * args.until)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -341,7 +354,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="recipes/all.sh", usage=argparse.SUPPRESS, allow_abbrev=False)
     parser.add_argument("--relative-to", type=Path)  # the folder that paths are relative to; all.sh gives it
     parser.add_argument("--until", type=float, default=float("inf"))
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS)
     parser.add_argument(
@@ -377,4 +390,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except ValueError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -108,7 +108,7 @@ def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:
                 *(paper.get(c.title, "-") for c in printed),
                 *(show(group, column) for column in table.columns),
                 str(len(group.runs)) if group.runs else "-",
-                _show_range(sorted(run.options["num_updates"] for run in group.runs)),
+                _show_range(sorted(run.options["num_updates"] for run in group.runs if "num_updates" in run.options)),
             ]
         )
     special = " and ".join(c.heading for c in table.columns if c.spread)

@@ -51,6 +51,7 @@ def test_plan_lists_the_cheapest_lacking_runs_first(tmp_path):
         (["--jobs", "0"], "--jobs: expected a whole number of at least 1, got 0"),
         (["--mnist", "missing"], "--mnist: no such file or folder"),
         (["--only", "ading"], "--only: invalid choice: 'ading'"),
+        (["--only", "adding", "--rows", "skip-gru-1e-3"], "--only, --rows: expected at least one run, got none"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -69,8 +70,8 @@ def test_finished_runs_are_kept_and_not_repeated(tmp_path):
         assert process.returncode == 0, process.stderr[-2000:]
         return process.stderr
 
-    assert go("1", "1").count("finished; its numbers are in") == 1
-    assert go("12", "2").count("finished; its numbers are in") == 2  # the first run is resumed
+    assert go(["1"], "1").count("finished; its numbers are in") == 1
+    assert go(["1", "2"], "2").count("finished; its numbers are in") == 2  # the first run is resumed
     for file in ("adding.json", "best/adding.json"):
         (group,) = json.loads((tmp_path / "mine" / file).read_text())
         runs = sorted((run["options"]["seed"], run["options"]["num_updates"]) for run in group["runs"])
@@ -81,7 +82,7 @@ def test_finished_runs_are_kept_and_not_repeated(tmp_path):
     finished = [line.split("\t")[:4] for line in (tmp_path / "mine/finished.tsv").read_text().splitlines()]
     assert finished[1] == ["adding", "skip-gru-1e-5", "1", "1"]
     assert sorted(finished[2:]) == [["adding", "skip-gru-1e-5", seed, "2"] for seed in "12"]
-    assert "no run is lacking" in go("12", "2")
+    assert "no run is lacking" in go(["1", "2"], "2")
 
 
 @needs_environment
@@ -92,13 +93,16 @@ def test_a_signal_saves_the_runs_and_a_second_queue_is_refused(tmp_path):
     process = subprocess.Popen(
         [*command, "--jobs", "1"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )
-    log = tmp_path / "runs/adding/skip-gru-0/seed1/train.log"
-    while not (log.exists() and "num_updates" in log.read_text()):
-        assert process.poll() is None
-        time.sleep(0.2)
-    second = run(*command, cwd=tmp_path, RUNS=str(tmp_path / "runs"))
-    assert second.returncode == 1 and "is in use by another all.sh" in second.stderr.splitlines()[-1]
-    process.send_signal(signal.SIGTERM)
-    errors = process.communicate(timeout=120)[1]
+    try:
+        log = tmp_path / "runs/adding/skip-gru-0/seed1/train.log"
+        deadline = time.time() + 300
+        while not (log.exists() and "num_updates" in log.read_text()):
+            assert process.poll() is None and time.time() < deadline
+            time.sleep(0.2)
+        second = run(*command, cwd=tmp_path, RUNS=str(tmp_path / "runs"))
+        assert second.returncode == 2 and "is in use by another all.sh" in second.stderr.splitlines()[-1]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        errors = process.communicate(timeout=120)[1]
     assert process.returncode == 130 and errors.splitlines()[-1] == STOPPED
     assert (log.parent / "checkpoint_last.pt").exists() and not (tmp_path / "mine/finished.tsv").exists()
