@@ -20,10 +20,11 @@ LOG_DIGITS = 1e-5  # relative: fairseq logs six digits
 
 
 def cells(markdown):
-    """The table's lines as lists of cells, without the rule under its head."""
+    """The table's lines as lists of cells, without the rule under its head and the last column, training updates."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return head, body
+    assert head.pop() == "training updates"
+    return head, [line[:-1] for line in body]
 
 
 def report_json(prints, *arguments):
@@ -77,6 +78,13 @@ def test_spread_over_seeds(prints, tiny):
     assert markdown.endswith(
         "±: sample standard deviation over runs (the paper's: over four runs). Held-out split: valid, 36 sequences.\n"
     )
+
+
+@pytest.mark.parametrize("trained, shown", [([], "-"), ([60000], "60,000"), ([6, 4, 5], "4 to 6"), ([7, 7], "7")])
+def test_training_updates(trained, shown):
+    runs = [Run("log", {"num_updates": updates}, {}, 10) for updates in trained]
+    markdown = as_markdown([Group("LSTM", TABLES["adding"].rows[0], runs)], TABLES["adding"], "valid")
+    assert markdown.splitlines()[2].endswith(f"| {len(runs) or '-'} | {shown} |")
 
 
 def test_saved_report_stands_for_its_runs(prints, tiny, tmp_path):

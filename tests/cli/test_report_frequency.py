@@ -24,7 +24,7 @@ def test_the_table_is_that_of_the_sampling_period(prints, tiny_frequency, period
     assert all(agree(read["metrics"], run.logged, METRICS) for read in group["runs"])
 
     head, ((label, *values, count),) = cells(prints(main, run.log))
-    assert head == ["model", "solved (paper)", "samples used (paper)", "solved", "samples used", "accuracy", "runs", "training updates"]
+    assert head == ["model", "solved (paper)", "samples used (paper)", "solved", "samples used", "accuracy", "runs"]
     assert (label, count) == ("Skip GRU, lambda=1e-4", "1")
     assert values[:2] == ["Yes", FREQUENCY[period][label]]
     assert values[2:] == ["No", f"{run.logged['updates']:.1f}", f"{run.logged['accuracy']:.3f}"]
