@@ -18,8 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimators import as_recordings, draw_seed, name_classes
-from skiprnn_plugin.training import choose_by_target
+from skiprnn_plugin.estimators import as_recordings, name_classes
+from skiprnn_plugin.parameters import draw_seed
+from skiprnn_plugin.training import choose_stage
 
 from .command_line import ROOT, run
 from .forked import run_forked
@@ -165,7 +166,7 @@ def test_which_stage_is_chosen(target, stages, expected):
     """A gate that has closed is not preferred for its thrift."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert choose_by_target(target)(stages, 56) == expected
+        assert choose_stage("classes", target)(stages, 56) == expected
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, monkeypatch):
@@ -282,7 +283,9 @@ def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
 
 
 def test_seeds_and_names():
-    assert draw_seed(np.int64(7)) == 7 and draw_seed(np.random.RandomState(0)) == draw_seed(np.random.RandomState(0))
-    assert draw_seed(None) != draw_seed(None)
+    assert draw_seed("seed", np.int64(7)) == 7
+    first, second = (draw_seed("seed", np.random.RandomState(0)) for _ in range(2))
+    assert first == second
+    assert draw_seed("seed", None) != draw_seed("seed", None)
     with pytest.raises(ValueError, match="y: expected classes that differ as texts"):
         name_classes(np.array([1, "1 "], object))

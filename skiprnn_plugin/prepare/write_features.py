@@ -16,6 +16,7 @@ RECORD = "prepare.json"
 STATE, LOG = "unfinished.json", "unfinished.log"
 HEADER = 128  # bytes; numpy's header for an array of two dimensions
 COLUMNS = ("sequence", "steps", "split")
+LABELS, NUMBERS = "labels", "numbers"  # of the record, where the labels are numbers to predict
 
 
 class Source(NamedTuple):
@@ -25,7 +26,7 @@ class Source(NamedTuple):
         path: the file or folder that they come from.
         rows: the manifest's columns for each sequence, without ``steps``.
         width: the number of features of a step, D.
-        classes: the lines of ``classes.txt``.
+        classes: the lines of ``classes.txt``; None if the labels are numbers to predict.
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
         passes_over: whether sequences that can't be read are left out.
@@ -35,7 +36,7 @@ class Source(NamedTuple):
     path: Path
     rows: List[Dict[str, str]]
     width: int
-    classes: List[str]
+    classes: Optional[List[str]]
     load: Callable[[int], np.ndarray]
     passes_over: bool = False
     features: Optional[List[str]] = None
@@ -59,7 +60,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     Args:
         source: what to write.
         folder: the folder to write to, empty or with an interrupted run.
-        dtype: "float16" or "float32".
+        dtype: "float16", "float32" or "float64".
         options: the options of the run, for ``prepare.json``.
 
     Returns:
@@ -70,7 +71,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
         ValueError: a sequence can't be read or does not fit ``dtype``, and may not be left out; or a split has no
             sequence; or there are fewer than two classes.
     """
-    if len(source.classes) < 2:
+    if source.classes is not None and len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
     known = json.dumps(
         {
@@ -163,13 +164,15 @@ def _finish(
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
     _write_manifest(folder / MANIFEST, found)
-    (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
+    if source.classes is not None:
+        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
     np.savez(folder / STATISTICS, **compute_statistics(folder, "train")._asdict())
     record = {
         "source": source.path.resolve().name,
         **options,
         "features": source.width,
         **({} if source.features is None else {"feature_names": source.features}),
+        **({LABELS: NUMBERS} if source.classes is None else {}),
         "splits": splits,
         "passed_over": passed_over,
     }
