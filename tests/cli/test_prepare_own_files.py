@@ -96,7 +96,10 @@ def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
             {"arr_0": ARRAYS[0], "labels": np.array(["up"], object)},
             "labels: holds pickled objects, which are never loaded; names go in as labels=numpy.array(names, dtype=str",
         ),
-        ({"arr_0": ARRAYS[0], "labels": np.array([0.5])}, "labels: expected whole numbers or names in one row, got"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array([0.5, np.nan])},
+            "labels: expected finite numbers to predict, [N] or [N, outputs], got float64 (2,) with NaN or infinity",
+        ),
         ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
     ],
     ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
