@@ -51,6 +51,7 @@ except ImportError:  # scikit-learn is optional
 
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
+ONE = "Reshape your data: one recording goes in as [X]"
 NUMBERS = "expected a list of arrays [T, D], or an array [N, T, D]"
 
 
@@ -151,6 +152,8 @@ class SkipRNNEstimator(BaseEstimator):
         """
         params = read_params(self.get_params(deep=False), self._predicts)
         arrays = as_recordings(X)
+        if y is None:
+            raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         with no_notes():  # fairseq changes it when it is imported
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
@@ -230,8 +233,8 @@ class SkipRNNEstimator(BaseEstimator):
         width = self.n_features_in_
         if isinstance(X, np.ndarray) and X.ndim == 2 and (width > 1 or X.shape[1] == 1):
             raise ValueError(
-                f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array {X.shape}; one "
-                "recording goes in as [X]"
+                f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array {X.shape}. "
+                f"{ONE}"
             )
         arrays = as_recordings(X)
         if arrays[0].shape[1] != width:
@@ -276,7 +279,7 @@ class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
     """A Skip LSTM or Skip GRU that tells the classes of recordings and reads only some of their samples.
 
     Recordings are a list of N arrays [T, D], T samples of D numbers, where T may differ; or one array [N, T, D], or
-    [N, T] for one number in a sample. The labels are N numbers, bools or texts. The arguments are those of
+    [N, T] for one number in a sample. The labels are N whole numbers, bools or texts. The arguments are those of
     :class:`SkipRNNEstimator`.
 
     Attributes:
@@ -342,10 +345,10 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
 
 
 def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
-    """The labels as an array [size] of numbers, bools or texts.
+    """The labels as an array [size] of whole numbers, bools or texts.
 
     Raises:
-        ValueError: there are more or fewer, or one is something else, such as NaN or a date.
+        ValueError: there are more or fewer, or one is something else, such as NaN, a number with a fraction or a date.
     """
     labels = np.asarray(y)
     if labels.shape != (size,):
@@ -357,8 +360,15 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
         labels = labels.astype(str)
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y: expected finite numbers, got NaN or infinity")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError("y: expected finite numbers, got NaN or infinity")
+        fractions = labels[labels != np.floor(labels)]
+        if len(fractions):
+            raise ValueError(
+                f"y: expected classes, got continuous numbers such as {fractions[0]:g}, which SkipRNNRegressor "
+                "predicts; classes with such names go in as texts"
+            )
     return labels
 
 
@@ -375,10 +385,9 @@ def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
         )
     if targets.dtype.kind not in "iuf":
         raise ValueError(f"y: expected numbers, got {targets.dtype}; SkipRNNClassifier takes classes")
-    targets = targets.astype(np.float64)
     if not np.isfinite(targets).all():
         raise ValueError("y: expected finite numbers, got NaN or infinity")
-    return targets.reshape(size, -1), np.ndim(y) == 1
+    return targets.reshape(size, -1).astype(np.float64), targets.ndim == 1
 
 
 def as_recordings(X: Recordings) -> List[np.ndarray]:
@@ -387,18 +396,23 @@ def as_recordings(X: Recordings) -> List[np.ndarray]:
     Raises:
         ValueError: a recording is something else; the message names it.
     """
+    if hasattr(X, "__array__") and not hasattr(X, "__len__"):
+        X = np.asarray(X)
     is_sparse = hasattr(X, "nnz")  # of scipy's sparse arrays
     if isinstance(X, (str, dict)) or hasattr(X, "columns") or is_sparse or not hasattr(X, "__len__"):
         # A DataFrame has columns
         raise ValueError(f"X: {NUMBERS}, got {'sparse ' if is_sparse else ''}{type(X).__name__}")
     if len(X) == 0:
         raise ValueError("X: expected recordings, got none")
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iuf":
+        raise ValueError(f"X: {NUMBERS}, got one array {X.shape}. {ONE}")
     arrays = []
     for place, recording in enumerate(X):
         array = np.asarray(recording)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuf":
-            raise ValueError(f"X[{place}]: expected numbers [T, D], got {array.dtype} {array.shape}")
+            hint = ". Complex data not supported" if array.dtype.kind == "c" else ""  # in scikit-learn's words
+            raise ValueError(f"X[{place}]: expected numbers [T, D], got {array.dtype} {array.shape}{hint}")
         if arrays and array.shape[1] != arrays[0].shape[1]:
             raise ValueError(
                 f"X[{place}]: expected {arrays[0].shape[1]} numbers in a sample, as in X[0], got {array.shape[1]}"

@@ -17,7 +17,7 @@ from .sequence import StoredDataset
 
 FEATURES = "features.npy"
 STATISTICS = "statistics.npz"
-ROUNDING = 1e-12  # of the mean; a standard deviation that is smaller comes from rounding in float64
+ROUNDING = 1e-14  # of the mean; a standard deviation that is smaller comes from rounding in float64
 
 
 def open_array(path: Path) -> np.ndarray:
