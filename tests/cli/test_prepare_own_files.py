@@ -362,3 +362,15 @@ def test_one_file_of_all_sequences_needs_the_steps(fails, tmp_path):
     (folder / "manifest.tsv").write_text("\n".join("\t".join(row[:place] + row[place + 1 :]) for row in rows))
     message = fails(main, "features", folder, tmp_path / "dest")
     assert "manifest.tsv:1: expected a column 'steps', got columns" in message
+
+
+@pytest.mark.parametrize("dtype, is_rough", [("float32", True), ("float64", False)])
+def test_says_which_features_the_dtype_rounds(prints, tmp_path, dtype, is_rough):
+    """Such as Unix times; others are small, or have no fractions."""
+    lines = [f"{n},{n % 2},{1.7e9 + n},{n / 7},{1e6 + n}" for n in range(20)]
+    (tmp_path / "own.csv").write_text("\n".join(["sequence,label,time,x,count", *lines]))
+    printed = prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--dtype", dtype)
+    warning = (
+        "; float32 rounds features time by more than 1% of their standard deviation: give a wider --dtype, such as "
+    )
+    assert (warning in printed) == is_rough

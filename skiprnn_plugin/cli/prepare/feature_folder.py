@@ -45,7 +45,7 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
 
 
 def _summary(dest: Path, record: Dict[str, Any]) -> str:
-    from ...prepare.write_features import LABELS, NUMBERS
+    from ...prepare.write_features import LABELS, NUMBERS, ROUGH, ROUNDED
 
     splits = ", ".join(
         f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
@@ -56,6 +56,12 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
     made = f"{dest}: {splits}; {record['features']:,} features" + (f" ({shown})" if names else "")
     if record.get(LABELS) == NUMBERS:
         made += "; labels are numbers to predict (with --no-regression they are classes)"
+    if ROUNDED in record:
+        rounded = ", ".join(str(names[place] if names else place) for place in record[ROUNDED][:MOST_NAMES])
+        made += (
+            f"; {record['dtype']} rounds features {rounded} by more than {ROUGH:.0%} of their standard deviation: give "
+            "a wider --dtype, such as float64"
+        )
     left_out = record["passed_over"]
     if not left_out:
         return made
