@@ -1,4 +1,4 @@
-"""The script that goes from a new environment to a prediction, with the environment of the tests and a short training."""
+"""The script from a new environment to a prediction, here with the environment of the tests and a short training."""
 
 import os
 import re
