@@ -168,7 +168,7 @@ setup(
         + VIDEO
         + DOCS
         + TRITON
-        + ["pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=70.1"],
+        + ["pytest>=7", "pytest-xdist>=3.7", "scikit-learn>=1.6", "ruff==0.17.6", "setuptools>=70.1"],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

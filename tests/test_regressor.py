@@ -12,6 +12,7 @@ from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.report import main as report
+from skiprnn_plugin.data.features import FolderFacts, Statistics
 from skiprnn_plugin.estimators import as_targets
 from skiprnn_plugin.training import choose_stage
 
@@ -128,6 +129,15 @@ def test_the_thriftiest_of_those_that_are_good_enough(predicts, metric, good, ex
     messages = [str(warning.message).partition(" on ")[0] for warning in caught]
     missed = ["good_enough: expected a stage with mse 0.01 or better, the best one has 0.1"]
     assert messages == (missed if good == 0.01 else [])
+
+
+def test_facts_of_earlier_versions():
+    """Which had no numbers to predict."""
+    facts = FolderFacts(["a", "b"], 3, targets=Statistics(np.array([1e5]), np.array([2.0])))
+    state = facts.as_state()
+    assert FolderFacts.from_state(state).targets.restore(np.float32([0.5])) == 1e5 + 1
+    del state["targets"]
+    assert FolderFacts.from_state(state) == FolderFacts(["a", "b"], 3)
 
 
 @pytest.mark.parametrize(
