@@ -93,8 +93,8 @@ class SkipRNNEstimator(BaseEstimator):
         device: ``cpu`` or ``cuda``, to train and to predict on; None trains on a GPU if there is one, and predicts on
             the CPU.
         good_enough: an accuracy, or for a regressor a mean squared error, that suffices: of the stages that are as good
-            on the recordings held out, the one that uses the fewest samples is kept. None keeps the best one, see
-            ``target_fraction`` in the documentation.
+            on the recordings held out, the one that uses the fewest samples is kept. None keeps one of the best, the
+            thriftiest or one that has reached ``target_fraction``.
 
     Attributes:
         n_features_in_: D.

@@ -160,7 +160,7 @@ def _read(path: Path, file, columns: Columns):
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
     numbers, found = _Numbers(delimiter), {}
-    names = {what: _Names() for what in places}
+    names = {what: _Names() for what in places if what != "label"}  # which may be a number to predict
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num + 1
@@ -171,9 +171,8 @@ def _read(path: Path, file, columns: Columns):
             check_name(row["sequence"])
             recording = found.get(row["sequence"])
             if recording is None:
-                for what, value in row.items():
-                    if what != "label":  # which may be a number to predict
-                        names[what].add(what, value)
+                for what, known in names.items():
+                    known.add(what, row[what])
                 recording = found[row["sequence"]] = Recording(row, number)
             for name, value in row.items():
                 if recording.row[name] != value:
