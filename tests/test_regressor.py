@@ -45,6 +45,15 @@ def test_learns_numbers_in_their_unit():
     assert [len(row) for row in used] == [len(recording) for recording in recordings]
 
 
+@pytest.mark.thorough
+def test_a_target_fraction_is_reached():
+    recordings, targets = make_recordings(160, seed=0)
+    options = {"hidden_size": 16, "learning_rate": 5e-3, "max_updates": 2000, "target_fraction": 0.3}
+    model = small(**options).fit(recordings[:120], targets[:120])
+    used = np.mean([row.mean() for row in model.used_samples(recordings[120:])])
+    assert 0.2 < used < 0.4 and model.score(recordings[120:], targets[120:]) > 0.8
+
+
 def test_the_error_is_in_the_unit_of_the_targets_and_the_loss_is_not():
     """So that a budget means the same in any unit."""
     recordings, targets = make_recordings(30, seed=0)
