@@ -184,7 +184,14 @@ setup(
         + EXPORT
         + DOCS
         + TRITON
-        + ["onnxruntime>=1.18", "pytest>=7", "pytest-xdist>=3.7", "ruff==0.17.6", "setuptools>=77.0.3"],
+        + [
+            "onnxruntime>=1.18",
+            "pytest>=7",
+            "pytest-xdist>=3.7",
+            "ruff==0.17.6",
+            "scikit-learn>=1.6",
+            "setuptools>=77.0.3",
+        ],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },
     entry_points={

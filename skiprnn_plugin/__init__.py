@@ -1,7 +1,7 @@
 """Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read.
 
-``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need only torch, and are imported when they are first used, as is
-``SkipRNNClassifier``, which needs fairseq.
+``SkipLSTM``, ``SkipGRU`` and ``skip_scan`` need only torch, and are imported when they are first used; so are
+``SkipRNNClassifier`` and ``SkipRNNRegressor``, which need fairseq.
 
 Importing this package registers its tasks, models and criterions with fairseq: at once if fairseq has been imported
 already, otherwise as soon as it is. So ``skiprnn_plugin.modules`` and ``skiprnn_plugin.ops``, which need only torch,
@@ -15,17 +15,18 @@ from ._fairseq.registration import when_imported
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .estimators import SkipRNNClassifier
+    from .estimators import SkipRNNClassifier, SkipRNNRegressor
     from .modules import SkipGRU, SkipLSTM
     from .ops import skip_scan
 
-__all__ = ["SkipGRU", "SkipLSTM", "SkipRNNClassifier", "__version__", "skip_scan"]
+__all__ = ["SkipGRU", "SkipLSTM", "SkipRNNClassifier", "SkipRNNRegressor", "__version__", "skip_scan"]
 
 # name -> the module that defines it
 _SHOWN = {
     "SkipGRU": ".modules",
     "SkipLSTM": ".modules",
     "SkipRNNClassifier": ".estimators",
+    "SkipRNNRegressor": ".estimators",
     "skip_scan": ".ops",
 }
 

@@ -3,16 +3,17 @@
 import inspect
 import os
 import tempfile
+import warnings
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .arguments import check_choice, check_finite, check_flag, check_size
+from .parameters import PLANNED, describe, read_params
 from .quiet import no_notes
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.exceptions import NotFittedError
 except ImportError:  # scikit-learn is optional
 
@@ -38,22 +39,43 @@ except ImportError:  # scikit-learn is optional
         def score(self, X, y) -> float:
             return float(np.mean(self.predict(X) == np.asarray(y)))
 
+    class RegressorMixin:  # type: ignore[no-redef]
+        """The part of scikit-learn's class that a regressor needs without it."""
+
+        def score(self, X, y) -> float:
+            targets, _ = as_targets(y, len(X))
+            error = ((self.predict(X).reshape(targets.shape) - targets) ** 2).sum(0)
+            spread = ((targets - targets.mean(0)) ** 2).sum(0)
+            constant = np.where(error > 0, 0.0, 1.0)  # as scikit-learn counts targets that do not differ
+            return float(np.mean(np.where(spread > 0, 1 - error / np.where(spread > 0, spread, 1), constant)))
+
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
-CELLS = ("lstm", "gru")
-DEVICES = ("cpu", "cuda")
-MOST_SEED = 2**32 - 1  # that numpy takes
-PLANNED = (  # parameters that say what to train, and how long
-    *("cell", "hidden_size", "num_layers", "target_fraction", "learning_rate", "batch_size", "max_updates"),
-    *("normalize", "device"),
-)
+ONE = "Reshape your data: one recording goes in as [X]"
+NUMBERS = "expected a list of arrays [T, D], or an array [N, T, D]"
 
 
-class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
-    """A Skip LSTM or Skip GRU that tells the classes of recordings and reads only some of their samples.
+class Labels(NamedTuple):
+    """What recordings are labelled with.
+
+    Attributes:
+        texts: the label of each recording, as the manifest holds it, [N].
+        names: the classes; None if the labels are numbers to predict.
+        groups: which of the recordings to divide alike: the number of the class of each; 0 without classes, [N].
+        fitted: what :meth:`SkipRNNEstimator._restore` needs, in plain types of Python.
+    """
+
+    texts: List[str]
+    names: Optional[List[str]]
+    groups: List[int]
+    fitted: Dict[str, Any]
+
+
+class SkipRNNEstimator(BaseEstimator):
+    """The common part of :class:`SkipRNNClassifier` and :class:`SkipRNNRegressor`.
 
     Recordings are a list of N arrays [T, D], T samples of D numbers, where T may differ; or one array [N, T, D], or
-    [N, T] for one number in a sample.
+    [N, T] for one number in a sample. One recording is a list of one array.
 
     Args:
         cell: ``gru`` or ``lstm``.
@@ -63,21 +85,26 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: of Adam.
         batch_size: recordings of a training update.
         max_updates: training updates.
-        validation_fraction: fraction of the recordings of each class that are not trained on, by which the best of
+        validation_fraction: fraction of the recordings (of each class) that are not trained on, by which the best of
             several stages of the model is chosen.
         normalize: whether to bring each of the D numbers to mean 0 and standard deviation 1.
         progress: whether to show a progress bar on a terminal.
         random_state: seed of the initial weights, of the recordings held out and of the batches; None draws one.
         device: ``cpu`` or ``cuda``, to train and to predict on; None trains on a GPU if there is one, and predicts on
             the CPU.
+        good_enough: an accuracy, or for a regressor a mean squared error, that suffices: of the stages that are as good
+            on the recordings held out, the one that uses the fewest samples is kept. None keeps one of the best, the
+            thriftiest or one that has reached ``target_fraction``.
 
     Attributes:
-        classes_: the classes, sorted.
         n_features_in_: D.
-        history_: what was measured on the recordings held out, during training: ``accuracy``, ``update_fraction`` (the
-            fraction of the samples used), ``num_updates`` (training updates until then) and others.
-        checkpoint_: the content of fairseq's checkpoint of the best stage, which :meth:`save` writes.
+        history_: what was measured on the recordings held out, during training: ``accuracy`` or ``mse``,
+            ``update_fraction`` (the fraction of the samples used), ``num_updates`` (training updates until then) and
+            others.
+        checkpoint_: the content of fairseq's checkpoint of the stage that was kept, which :meth:`save` writes.
     """
+
+    _predicts: str
 
     def __init__(
         self,
@@ -93,6 +120,7 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         progress: bool = True,
         random_state: Optional[int] = None,
         device: Optional[str] = None,
+        good_enough: Optional[float] = None,
     ):
         self.cell = cell
         self.hidden_size = hidden_size
@@ -106,62 +134,64 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         self.progress = progress
         self.random_state = random_state
         self.device = device
+        self.good_enough = good_enough
 
-    def fit(self, X: Recordings, y: Sequence[Any]) -> "SkipRNNClassifier":
-        """Train on recordings and their classes, N labels of any type that can be sorted.
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "checkpoint_")
+
+    def fit(self, X: Recordings, y: Sequence[Any]):
+        """Train on recordings and their labels.
 
         Raises:
             ValueError: an argument or a recording is wrong; the message names it.
         """
-        params = self._read_params()
+        params = read_params(self.get_params(deep=False), self._predicts)
         arrays = as_recordings(X)
-        labels = as_labels(y, len(arrays))
-        classes, numbers = np.unique(labels, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y: expected at least two classes, got one class, {classes.tolist()}")
+        if y is None:
+            raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         with no_notes():  # fairseq changes it when it is imported
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
-            from .training import choose_by_target, plan_classifier, train
-        seed, names = params["random_state"], name_classes(classes)
-        splits = divide_classes(numbers.tolist(), {"valid": params["validation_fraction"]}, seed)
+            from .training import choose_stage, plan_training, train
+        labels, seed = self._read_labels(y, len(arrays)), params["random_state"]
+        splits = divide_classes(labels.groups, {"valid": params["validation_fraction"]}, seed)
         if "valid" not in splits:
+            if labels.names is None:
+                raise ValueError(f"X: expected at least two recordings, got {len(arrays)}")
             raise ValueError(f"X: expected at least two recordings of a class, got {len(arrays)} recordings of as many")
         rows = [
-            {"sequence": str(place), "split": split, "label": names[number]}
-            for place, (split, number) in enumerate(zip(splits, numbers))
+            {"sequence": str(place), "split": split, "label": text}
+            for place, (split, text) in enumerate(zip(splits, labels.texts))
         ]
         options = {name: params[name] for name in PLANNED}
+        choose = choose_stage(self._predicts, params["target_fraction"], params["good_enough"])
+        # float32 can't tell large numbers that differ little, such as times
+        is_exact = all(np.can_cast(array.dtype, np.float32) for array in arrays)
         with tempfile.TemporaryDirectory() as folder:
-            source = Source(Path(folder), rows, arrays[0].shape[1], names, arrays.__getitem__)
-            write_features(source, Path(folder), "float32", {})
-            plan = plan_classifier(Path(folder), seed=seed, **options)
-            extra = describe(params, classes)
-            trained = train(plan, choose_by_target(params["target_fraction"]), params["progress"], extra)
+            source = Source(Path(folder), rows, arrays[0].shape[1], labels.names, arrays.__getitem__)
+            write_features(source, Path(folder), "float32" if is_exact else "float64", {})
+            plan = plan_training(Path(folder), self._predicts, seed=seed, **options)
+            extra = describe(params, self._predicts, **labels.fitted)
+            trained = train(plan, choose, params["progress"], extra)
         # Together and at the end, so that a training that fails leaves the estimator as it was
-        self.classes_, self.n_features_in_ = classes, arrays[0].shape[1]
+        self.n_features_in_ = arrays[0].shape[1]
         self.checkpoint_, self.history_ = trained
         self._hub = None
+        self._restore(labels.fitted)
         return self
 
-    def _read_params(self) -> Dict[str, Any]:
-        """The parameters in plain types of Python, with a seed for ``random_state``; ValueError if one is wrong."""
-        params = self.get_params(deep=False)
-        for name in ("hidden_size", "num_layers", "batch_size", "max_updates"):
-            params[name] = check_size(name, params[name])
-        for name in ("normalize", "progress"):
-            params[name] = check_flag(name, params[name])
-        params["cell"] = str(check_choice("cell", params["cell"], CELLS))
-        if params["device"] is not None:
-            params["device"] = str(check_choice("device", params["device"], DEVICES))
-        params["learning_rate"] = check_finite("learning_rate", params["learning_rate"])
-        if params["learning_rate"] <= 0:
-            raise ValueError(f"learning_rate: expected a number above 0, got {params['learning_rate']}")
-        params["validation_fraction"] = _check_fraction("validation_fraction", params["validation_fraction"])
-        if params["target_fraction"] is not None:
-            params["target_fraction"] = _check_fraction("target_fraction", params["target_fraction"])
-        params["random_state"] = draw_seed(params["random_state"])
-        return params
+    def _read_labels(self, y: Sequence[Any], size: int) -> Labels:
+        """Raises ValueError if ``y`` is wrong."""
+        raise NotImplementedError
+
+    def _restore(self, fitted: Dict[str, Any]) -> None:
+        """Set the attributes that come from the labels."""
+        raise NotImplementedError
 
     @property
     def hub_(self):
@@ -177,30 +207,38 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
             with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0):
                 path = Path(folder) / "checkpoint.pt"
                 path.write_bytes(self.checkpoint_)
-                self._hub = from_pretrained(path).to(self.device or "cpu")
-        return self._hub
+                self._hub = from_pretrained(path)
+        return self._hub.to(self._find_device())
+
+    def _find_device(self) -> str:
+        """The device to predict on: the CPU if a model for a GPU is used on a machine without one."""
+        if self.device == "cuda":
+            import torch
+
+            if torch.cuda.is_available():
+                return "cuda"
+            warnings.warn("device: torch finds no GPU here, so the model predicts on the CPU", stacklevel=4)
+        return "cpu"
 
     def __getstate__(self):
         return {**self.__dict__, "_hub": None}  # it is loaded again from the checkpoint
-
-    def predict_proba(self, X: Recordings) -> np.ndarray:
-        """The probability of each of ``classes_``, [N, classes]."""
-        return self.hub_.predict(self._check(X))
-
-    def predict(self, X: Recordings) -> np.ndarray:
-        """The likeliest class of each recording, [N]."""
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(1)]
 
     def used_samples(self, X: Recordings) -> List[np.ndarray]:
         """Which samples the model used: bool [T] for each recording."""
         return self.hub_.used_samples(self._check(X))
 
     def _check(self, X: Recordings) -> List[np.ndarray]:
+        """Recordings as arrays [T, D]; ValueError if they are none, or NotFittedError."""
         self.hub_  # noqa: B018  (an estimator that is not fitted says so first)
+        width = self.n_features_in_
+        if isinstance(X, np.ndarray) and X.ndim == 2 and (width > 1 or X.shape[1] == 1):
+            raise ValueError(
+                f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array {X.shape}. "
+                f"{ONE}"
+            )
         arrays = as_recordings(X)
-        if arrays[0].shape[1] != self.n_features_in_:
-            raise ValueError(f"X: expected {self.n_features_in_} numbers in a sample, got {arrays[0].shape[1]}")
+        if arrays[0].shape[1] != width:
+            raise ValueError(f"X: expected {width} numbers in a sample, got {arrays[0].shape[1]}")
         return arrays
 
     def save(self, path: Union[str, Path]) -> None:
@@ -212,11 +250,11 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
         os.replace(part, path)
 
     @classmethod
-    def load(cls, path: Union[str, Path]) -> "SkipRNNClassifier":
+    def load(cls, path: Union[str, Path]):
         """Read a file that :meth:`save` has written.
 
         Raises:
-            ValueError: the file was not written by ``save``.
+            ValueError: the file was not written by ``save``, or by that of another class.
         """
         with no_notes():
             from .checkpoints import read_extra_state
@@ -226,37 +264,91 @@ class SkipRNNClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{path}: expected a file that {cls.__name__}.save or skiprnn-train has written, got another checkpoint"
             )
+        predicts = state.get("predicts", "classes")  # earlier versions had no other
+        if predicts != cls._predicts:
+            other = {"classes": SkipRNNClassifier, "numbers": SkipRNNRegressor}[predicts].__name__
+            raise ValueError(f"{path}: expected a model that predicts {cls._predicts}, got one for {other}.load")
         self = cls(**state["params"])
         self.checkpoint_, self.history_ = Path(path).read_bytes(), extra["history"]
-        self.classes_ = np.array(state.get("classes", self.hub_.class_names), dtype=state.get("dtype"))
         self.n_features_in_ = self.hub_.task.input_size
+        self._restore(state)
         return self
 
 
-def describe(params: Dict[str, Any], classes: Optional[np.ndarray] = None) -> Dict[str, Any]:
-    """What a checkpoint holds so that :meth:`SkipRNNClassifier.load` can read it.
+class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
+    """A Skip LSTM or Skip GRU that tells the classes of recordings and reads only some of their samples.
 
-    Args:
-        params: the parameters of an estimator, in plain types of Python; those that are missing are its defaults.
-        classes: the classes, sorted; None if they are the texts that the task calls them.
+    Recordings are a list of N arrays [T, D], T samples of D numbers, where T may differ; or one array [N, T, D], or
+    [N, T] for one number in a sample. The labels are N whole numbers, bools or texts. The arguments are those of
+    :class:`SkipRNNEstimator`.
+
+    Attributes:
+        classes_: the classes, sorted.
+        n_features_in_, history_, checkpoint_: see :class:`SkipRNNEstimator`.
     """
-    if classes is None:
-        return {"estimator": {"params": params}}
-    return {"estimator": {"params": params, "classes": classes.tolist(), "dtype": classes.dtype.str}}
+
+    _predicts = "classes"
+
+    def _read_labels(self, y: Sequence[Any], size: int) -> Labels:
+        labels = as_labels(y, size)
+        classes, numbers = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y: expected at least two classes, got one class, {classes.tolist()}")
+        names = name_classes(classes)
+        fitted = {"classes": classes.tolist(), "dtype": classes.dtype.str}
+        return Labels([names[number] for number in numbers], names, numbers.tolist(), fitted)
+
+    def _restore(self, fitted: Dict[str, Any]) -> None:
+        self.classes_ = np.array(fitted.get("classes", self.hub_.class_names), dtype=fitted.get("dtype"))
+
+    def predict_proba(self, X: Recordings) -> np.ndarray:
+        """The probability of each of ``classes_``, [N, classes]."""
+        return self.hub_.predict(self._check(X))
+
+    def predict(self, X: Recordings) -> np.ndarray:
+        """The likeliest class of each recording, [N]."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(1)]
 
 
-def _check_fraction(name: str, value: Any) -> float:
-    fraction = check_finite(name, value)
-    if not 0 < fraction < 1:
-        raise ValueError(f"{name}: expected a fraction between 0 and 1, got {value}")
-    return fraction
+class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
+    """A Skip LSTM or Skip GRU that predicts numbers for recordings and reads only some of their samples.
+
+    Recordings are a list of N arrays [T, D], T samples of D numbers, where T may differ; or one array [N, T, D], or
+    [N, T] for one number in a sample. The targets are numbers [N] or [N, outputs]; the model is trained on them at mean
+    0 and standard deviation 1, and predicts in their unit. The arguments are those of :class:`SkipRNNEstimator`.
+
+    Attributes:
+        n_features_in_, history_, checkpoint_: see :class:`SkipRNNEstimator`.
+    """
+
+    _predicts = "numbers"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _read_labels(self, y: Sequence[Any], size: int) -> Labels:
+        from .data.targets import write_target
+
+        targets, is_flat = as_targets(y, size)
+        return Labels([write_target(row) for row in targets], None, [0] * size, {"is_flat": is_flat})
+
+    def _restore(self, fitted: Dict[str, Any]) -> None:
+        self._is_flat = fitted.get("is_flat", self.hub_.task.output_size == 1)
+
+    def predict(self, X: Recordings) -> np.ndarray:
+        """The predicted numbers, float64 in the shape of the targets: [N] or [N, outputs]."""
+        values = self.hub_.predict(self._check(X))
+        return values[:, 0] if self._is_flat else values
 
 
 def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
-    """The labels as an array [size] of numbers, bools or texts.
+    """The labels as an array [size] of whole numbers, bools or texts.
 
     Raises:
-        ValueError: there are more or fewer, or one is something else, such as NaN or a date.
+        ValueError: there are more or fewer, or one is something else, such as NaN, a number with a fraction or a date.
     """
     labels = np.asarray(y)
     if labels.shape != (size,):
@@ -268,9 +360,34 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
         labels = labels.astype(str)
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y: expected finite numbers, got NaN or infinity")
+    if labels.dtype.kind == "f":
+        if not np.isfinite(labels).all():
+            raise ValueError("y: expected finite numbers, got NaN or infinity")
+        fractions = labels[labels != np.floor(labels)]
+        if len(fractions):
+            raise ValueError(
+                f"y: expected classes, got continuous numbers such as {fractions[0]:g}, which SkipRNNRegressor "
+                "predicts; classes with such names go in as texts"
+            )
     return labels
+
+
+def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
+    """The targets as float64 [size, outputs], and whether they are [size], one number for each recording.
+
+    Raises:
+        ValueError: there are more or fewer, or one is not a finite number.
+    """
+    targets = np.asarray(y)
+    if targets.ndim not in (1, 2) or len(targets) != size or targets.size == 0:
+        raise ValueError(
+            f"y: expected {size} numbers, or [{size}, outputs], a row for each recording, got shape {targets.shape}"
+        )
+    if targets.dtype.kind not in "iuf":
+        raise ValueError(f"y: expected numbers, got {targets.dtype}; SkipRNNClassifier takes classes")
+    if not np.isfinite(targets).all():
+        raise ValueError("y: expected finite numbers, got NaN or infinity")
+    return targets.reshape(size, -1).astype(np.float64), targets.ndim == 1
 
 
 def as_recordings(X: Recordings) -> List[np.ndarray]:
@@ -279,16 +396,23 @@ def as_recordings(X: Recordings) -> List[np.ndarray]:
     Raises:
         ValueError: a recording is something else; the message names it.
     """
-    if isinstance(X, (str, dict)) or hasattr(X, "columns") or not hasattr(X, "__len__"):  # a DataFrame has columns
-        raise ValueError(f"X: expected a list of arrays [T, D], or an array [N, T, D], got {type(X).__name__}")
+    if hasattr(X, "__array__") and not hasattr(X, "__len__"):
+        X = np.asarray(X)
+    is_sparse = hasattr(X, "nnz")  # of scipy's sparse arrays
+    if isinstance(X, (str, dict)) or hasattr(X, "columns") or is_sparse or not hasattr(X, "__len__"):
+        # A DataFrame has columns
+        raise ValueError(f"X: {NUMBERS}, got {'sparse ' if is_sparse else ''}{type(X).__name__}")
     if len(X) == 0:
         raise ValueError("X: expected recordings, got none")
+    if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iuf":
+        raise ValueError(f"X: {NUMBERS}, got one array {X.shape}. {ONE}")
     arrays = []
     for place, recording in enumerate(X):
         array = np.asarray(recording)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuf":
-            raise ValueError(f"X[{place}]: expected numbers [T, D], got {array.dtype} {array.shape}")
+            hint = ". Complex data not supported" if array.dtype.kind == "c" else ""  # in scikit-learn's words
+            raise ValueError(f"X[{place}]: expected numbers [T, D], got {array.dtype} {array.shape}{hint}")
         if arrays and array.shape[1] != arrays[0].shape[1]:
             raise ValueError(
                 f"X[{place}]: expected {arrays[0].shape[1]} numbers in a sample, as in X[0], got {array.shape[1]}"
@@ -310,15 +434,3 @@ def name_classes(classes: np.ndarray) -> List[str]:
     if len(set(names)) < len(names):
         raise ValueError(f"y: expected classes that differ as texts, got {names}")
     return names
-
-
-def draw_seed(random_state: Any) -> int:
-    """The seed that ``random_state`` is, or one that it draws; None draws from the operating system's randomness."""
-    if random_state is None or isinstance(random_state, np.random.Generator):
-        return int(np.random.default_rng(random_state).integers(MOST_SEED + 1))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(MOST_SEED + 1, dtype=np.int64))
-    is_number = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if not is_number or not 0 <= random_state <= MOST_SEED:
-        raise ValueError(f"random_state: expected an integer from 0 to {MOST_SEED}, got {random_state!r}")
-    return int(random_state)

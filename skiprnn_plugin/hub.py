@@ -81,6 +81,8 @@ class SkipRNNHub(nn.Module):
     def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
         """Probabilities of classes or labels, or the predicted numbers for regression, float32 [N, output_size].
 
+        If the task predicts numbers in a unit of their own, as ``feature_regression`` does, they are float64.
+
         If the task predicts at every step, the result is a list of N arrays, float32 [T, output_size].
 
         Args:
@@ -188,6 +190,8 @@ class SkipRNNHub(nn.Module):
                 torch.arange(start, start + len(batch), device=self.device),
             )
         values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
+        if self.task.predicts == "numbers" and hasattr(self.task, "decode"):
+            values = self.task.decode(values)
         directions = getattr(self.model, "num_directions", 1)
         updates = output.updates.flatten(1)  # a user's own model may return [B, T]
         updates = updates.unflatten(1, (directions, updates.shape[1] // directions)) > 0

@@ -26,8 +26,9 @@ class Prediction(NamedTuple):
     """The prediction of a model for a sequence of T steps.
 
     Attributes:
-        values: probabilities if the task predicts classes or labels, otherwise the model's numbers, float32
-            [output_size]; [T, output_size] if the task predicts at every step.
+        values: probabilities if the task predicts classes or labels, otherwise the predicted numbers, float32
+            [output_size], or float64 if they have a unit of their own; [T, output_size] if the task predicts at every
+            step.
         label: the likeliest class (at any step): its name, or its number if it has no name; None if the task predicts
             numbers.
         used: True where the model updated its state, bool [T]; for a bidirectional model [2, T], forward and backward,

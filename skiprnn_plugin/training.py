@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import torch
@@ -26,10 +26,12 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf
 
 from ._fairseq.meters import separate_meters
+from .predictions import CRITERIONS
 from .quiet import no_notes
 from .reading import show_progress
 
-VALIDATIONS = 25  # of a classifier, in a training
+VALIDATIONS = 25  # in a training
+TASKS = {"classes": "feature_classification", "numbers": "feature_regression"}
 LOCK = threading.RLock()  # around what changes global state
 TOLERANCE = 1.2  # a stage counts as having reached the target with at most this many times the samples
 
@@ -62,8 +64,9 @@ class Plan(NamedTuple):
     device: str
 
 
-def plan_classifier(
+def plan_training(
     folder: Path,
+    predicts: str,
     *,
     cell: str,
     hidden_size: int,
@@ -76,14 +79,19 @@ def plan_classifier(
     normalize: bool = True,
     device: Optional[str] = None,
 ) -> Plan:
-    """The plan for a Skip RNN that tells the classes of the sequences in a folder of features. The arguments are those
-    of :class:`skiprnn_plugin.SkipRNNClassifier`."""
+    """The plan for a Skip RNN that predicts something of the sequences in a folder of features.
+
+    Args:
+        folder: the folder.
+        predicts: "classes" or "numbers".
+        cell, ...: the other arguments are those of :class:`skiprnn_plugin.SkipRNNClassifier`.
+    """
     budget = {} if target_fraction is None else {"target_fraction": target_fraction}
     return Plan(
-        task=("feature_classification", {"data_dir": str(folder), "normalize": normalize, "seed": seed}),
+        task=(TASKS[predicts], {"data_dir": str(folder), "normalize": normalize, "seed": seed}),
         arch=f"skip_{cell}",
         model={"cell": cell, "hidden_size": hidden_size, "num_layers": num_layers},
-        criterion=("cross_entropy_with_budget", budget),
+        criterion=(CRITERIONS[predicts], budget),
         lr=learning_rate,
         batch_size=batch_size,
         max_update=max_updates,
@@ -96,31 +104,71 @@ def plan_classifier(
 Choose = Callable[[List[Dict[str, float]], int], int]
 
 
-def choose_by_target(target_fraction: Optional[float]) -> Choose:
-    """Chooses a stage of a classifier for :func:`train`.
+class Metric(NamedTuple):
+    """What says how well a model predicts.
 
-    Only stages are considered whose accuracy is within one standard error of the best one, so that a gate that has
-    closed is not preferred for its thrift. Of those that use at most the target fraction, and a fifth more, the most
-    accurate one is taken, and of several the thriftiest; if there are none, the thriftiest of all considered, with a
-    warning.
+    Attributes:
+        name: as it is logged.
+        sign: 1 if more is better, -1 if less is.
+        deviation: its standard error, from its value and the number of sequences. That of a mean squared error is the
+            one of errors with a normal distribution.
     """
 
+    name: str
+    sign: int
+    deviation: Callable[[float, int], float]
+
+
+METRICS = {
+    "classes": Metric("accuracy", 1, lambda accuracy, size: math.sqrt(accuracy * (1 - accuracy) / size)),
+    "numbers": Metric("mse", -1, lambda mse, size: mse * math.sqrt(2 / size)),
+}
+
+
+def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_enough: Optional[float] = None) -> Choose:
+    """Chooses a stage of a model for :func:`train`.
+
+    With ``good_enough``, the thriftiest of the stages whose metric is at least as good; if there are none, the best,
+    with a warning.
+
+    Otherwise only stages are considered whose metric is within one standard error of the best one, so that a gate that
+    has closed is not preferred for its thrift. Of those that use at most the target fraction, and a fifth more, the
+    best one is taken, and of several the thriftiest; if there are none, the thriftiest of all considered, with a
+    warning.
+    """
+    metric = METRICS[predicts]
+
     def choose(history: List[Dict[str, float]], size: int) -> int:
-        accuracy = max(stage["accuracy"] for stage in history)
-        deviation = math.sqrt(accuracy * (1 - accuracy) / size)
-        considered = [place for place, stage in enumerate(history) if stage["accuracy"] >= accuracy - deviation]
+        values = [metric.sign * stage[metric.name] for stage in history]
+        used = [stage["update_fraction"] for stage in history]
+
+        def best(places: Iterable[int]) -> int:
+            return max(places, key=lambda place: (values[place], -used[place]))
+
+        places = range(len(history))
+        if good_enough is not None:
+            good = [place for place in places if values[place] >= metric.sign * good_enough]
+            if good:
+                return min(good, key=lambda place: (used[place], -values[place]))
+            found = best(places)
+            warnings.warn(
+                f"good_enough: expected a stage with {metric.name} {good_enough:g} or better, the best one has "
+                f"{history[found][metric.name]:.4g} on the recordings held out. Train longer, or expect less",
+                stacklevel=4,
+            )
+            return found
+        lowest = max(values) - metric.deviation(abs(max(values)), size)
+        considered = [place for place in places if values[place] >= lowest]
         if target_fraction is None:
-            thrifty = considered
-        else:
-            most = TOLERANCE * target_fraction
-            thrifty = [place for place in considered if history[place]["update_fraction"] <= most]
+            return best(considered)
+        thrifty = [place for place in considered if used[place] <= TOLERANCE * target_fraction]
         if thrifty:
-            return max(thrifty, key=lambda place: (history[place]["accuracy"], -history[place]["update_fraction"]))
-        found = min(considered, key=lambda place: history[place]["update_fraction"])
+            return best(thrifty)
+        found = min(considered, key=used.__getitem__)
         warnings.warn(
-            f"target_fraction: {history[found]['update_fraction']:.1%} of the samples are used, where "
-            f"{target_fraction:.1%} are wanted: no stage with fewer was as accurate. Train longer, or choose a larger "
-            "target",
+            f"target_fraction: {used[found]:.1%} of the samples are used, where {target_fraction:.1%} are wanted: no "
+            f"stage with fewer was as {'accurate' if predicts == 'classes' else 'exact'}. Train longer, or choose a "
+            "larger target",
             stacklevel=4,
         )
         return found

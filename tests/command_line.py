@@ -29,6 +29,7 @@ TASKS = {
     "sequential_mnist": "--criterion cross_entropy_with_budget --valid-size 36".split(),
     "feature_classification": "--criterion cross_entropy_with_budget".split(),
     "feature_localization": "--criterion binary_cross_entropy_with_budget --eval-points 10".split(),
+    "feature_regression": "--criterion mse_with_budget".split(),
     "imdb_sentiment": "--criterion cross_entropy_with_budget --sequence-length 12 --embedding-dim 7".split(),
 }
 

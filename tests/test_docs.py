@@ -52,6 +52,10 @@ TESTS = {
     "fairseq-train data/mine": ("test_sentence_prediction.py", "test_other_data"),
     "fairseq-train noisy/data": ("test_translation.py", "test_commands"),
     "fairseq-train --user-dir skiprnn_plugin --task adding": ("test_docs.py", "test_readme"),
+    "fairseq-train --user-dir skiprnn_plugin --task frequency_discrimination": (
+        "criterions/test_good.py",
+        "test_the_best_checkpoint_is_the_thriftiest",
+    ),
     "fairseq-train --user-dir skiprnn_plugin --task feature_classification": ("test_docs.py", "test_getting_started"),
     "fairseq-train --user-dir user_dir_examples/own_dataset": ("test_examples.py", "test_own_dataset_with_a_criterion"),
     "fairseq-validate": ("test_docs.py", "test_readme"),
@@ -222,14 +226,17 @@ def test_streaming(capsys):
 
 def test_estimators(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = read_code(ROOT / "docs/estimators.md", "python")
-    code, replaced = re.subn(r"max_updates=\d+", "max_updates=4", code)
+    classifier, regressor = (
+        re.sub(r"max_updates=\d+", "max_updates=4", code) for code in read_code(ROOT / "docs/estimators.md", "python")
+    )
     values = {}
-    exec(compile(code, "estimators.md", "exec"), values)
-    score, predicted, fraction = capsys.readouterr().out.splitlines()
-    assert replaced == 1 and 0 <= float(score) <= 1 and predicted.endswith("(3, 3)") and 0 < float(fraction) <= 1
+    exec(compile(classifier, "estimators.md", "exec"), values)
     recordings = values["recordings"]
     assert (values["again"].predict(recordings) == values["model"].predict(recordings)).all()
+    exec(compile(regressor, "estimators.md", "exec"), values)
+    score, predicted, fraction, numbers = capsys.readouterr().out.splitlines()
+    assert 0 <= float(score) <= 1 and predicted.endswith("(3, 3)") and 0 < float(fraction) <= 1
+    assert float(numbers.split()[0]) < 1 and values["model"].predict(recordings).dtype == float
 
 
 class Folder:

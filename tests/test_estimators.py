@@ -18,8 +18,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimators import as_recordings, draw_seed, name_classes
-from skiprnn_plugin.training import choose_by_target
+from skiprnn_plugin.estimators import as_recordings, name_classes
+from skiprnn_plugin.parameters import draw_seed
+from skiprnn_plugin.training import choose_stage
 
 from .command_line import ROOT, run
 from .forked import run_forked
@@ -99,6 +100,40 @@ def test_arrays_of_equal_recordings():
         np.testing.assert_array_equal(first, second)
 
 
+def test_one_recording_of_one_channel_is_not_many():
+    """[T, 1] in place of [1, T, 1], whereas [N, T] are N recordings."""
+    block, y = np.random.default_rng(0).normal(size=(9, 20)), np.arange(9) % 3
+    model = small().fit(block, y)
+    assert model.predict(block).shape == (9,) and model.predict([block[:, :1]]).shape == (1,)
+    with pytest.raises(ValueError, match=r"X: expected a list .* got one array \(9, 1\). Reshape your data"):
+        model.predict(block[:, :1])
+
+
+def test_large_numbers_that_differ_little(fitted):
+    """As times and pressures do."""
+    recordings, labels = make_recordings(60, seed=0)
+    moved = [1.7e9 + 0.1 * recording for recording in recordings]
+    model = SkipRNNClassifier(hidden_size=16, learning_rate=1e-2, max_updates=80, random_state=0).fit(moved, labels)
+    expected = fitted.predict_proba(recordings)
+    np.testing.assert_allclose(model.predict_proba(moved), expected, atol=0.02)
+    constant = [np.insert(recording, 0, 0.1, 1) for recording in recordings[:12]]  # whose deviation is a rounding error
+    other = small().fit(constant, labels[:12])
+    assert (other.hub_.task.facts.statistics.scale[0] == 1) and np.isfinite(other.predict_proba(constant)).all()
+
+
+def test_a_model_of_a_gpu_predicts_without_one(tmp_path):
+    recordings, labels = make_recordings(12, seed=0)
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match="device: expected cpu or None, as torch finds no GPU here, got 'cuda'"):
+        small(device="cuda").fit(recordings, labels)
+    model = small().fit(recordings, labels)
+    expected = model.predict(recordings)
+    model.set_params(device="cuda")  # as if loaded from a file that was written elsewhere
+    with pytest.warns(UserWarning, match="device: torch finds no GPU here, so the model predicts on the CPU"):
+        assert (model.predict(recordings) == expected).all()
+
+
 def test_works_with_scikit_learn():
     recordings, labels = make_recordings(18, seed=0)
     model = clone(small(cell="lstm"))
@@ -165,7 +200,7 @@ def test_which_stage_is_chosen(target, stages, expected):
     """A gate that has closed is not preferred for its thrift."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert choose_by_target(target)(stages, 56) == expected
+        assert choose_stage("classes", target)(stages, 56) == expected
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, monkeypatch):
@@ -260,6 +295,8 @@ def test_bad_recordings(X, message):
         (3, ["a", "a", "a"], r"y: expected at least two classes, got one class, \['a'\]"),
         (2, ["a", "b"], "X: expected at least two recordings of a class, got 2 recordings of as many"),
         (2, ["a", "\n"], r"y: expected a class, got"),
+        (2, [0.5, 1], "y: expected classes, got continuous numbers such as 0.5, which SkipRNNRegressor predicts; "),
+        (2, None, "y: SkipRNNClassifier requires y to be passed, but the target y is None"),
     ],
 )
 def test_bad_labels(size, y, message):
@@ -274,6 +311,9 @@ def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="X: expected 3 numbers in a sample, got 2"):
         fitted.predict([np.ones((3, 2))])
+    for one in (np.ones((5, 3)), np.ones(5)):  # it would be taken for 5 recordings
+        with pytest.raises(ValueError, match=r"got one array \(5,.*Reshape your data: one recording goes in as \[X\]$"):
+            fitted.predict(one)
     with pytest.raises(FileNotFoundError, match="no.pt: no such file"):
         SkipRNNClassifier.load(tmp_path / "no.pt")
     (tmp_path / "bad.pt").write_text("no checkpoint")
@@ -282,7 +322,9 @@ def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
 
 
 def test_seeds_and_names():
-    assert draw_seed(np.int64(7)) == 7 and draw_seed(np.random.RandomState(0)) == draw_seed(np.random.RandomState(0))
-    assert draw_seed(None) != draw_seed(None)
+    assert draw_seed("seed", np.int64(7)) == 7
+    first, second = (draw_seed("seed", np.random.RandomState(0)) for _ in range(2))
+    assert first == second
+    assert draw_seed("seed", None) != draw_seed("seed", None)
     with pytest.raises(ValueError, match="y: expected classes that differ as texts"):
         name_classes(np.array([1, "1 "], object))

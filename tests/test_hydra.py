@@ -21,6 +21,7 @@ from skiprnn_plugin.models.text import SkipRNNTextConfig
 from skiprnn_plugin.tasks.adding import AddingConfig
 from skiprnn_plugin.tasks.feature_classification import FeatureClassificationConfig
 from skiprnn_plugin.tasks.feature_localization import FeatureLocalizationConfig
+from skiprnn_plugin.tasks.feature_regression import FeatureRegressionConfig
 from skiprnn_plugin.tasks.frequency_discrimination import FrequencyDiscriminationConfig
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig
 from skiprnn_plugin.tasks.sequential_mnist import SequentialMNISTConfig
@@ -34,6 +35,7 @@ TASKS = {
     "frequency_discrimination": FrequencyDiscriminationConfig,
     "feature_classification": FeatureClassificationConfig,
     "feature_localization": FeatureLocalizationConfig,
+    "feature_regression": FeatureRegressionConfig,
     "imdb_sentiment": ImdbSentimentConfig,
     "sequential_mnist": SequentialMNISTConfig,
 }

@@ -15,8 +15,8 @@ from .command_line import PLUGIN
 FLOORS = (
     # checks, messages and numbers, which need none of the other parts
     {"arguments", "average_precision", "predictions", "quiet", "reading", "version"},
-    # Skip RNN as functions of tensors, and workarounds for fairseq bugs
-    {"ops", "_fairseq"},
+    # Skip RNN as functions of tensors, workarounds for fairseq bugs; parameters of the estimators
+    {"ops", "_fairseq", "parameters"},
     # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics; training in a program
     {"modules", "data", "checkpoints", "metrics", "training"},
     # preparation of raw data; trained models for users' programs

@@ -8,22 +8,29 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import List, Optional, Sequence, Set
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..arguments import UserError
+from ..parameters import PLANNED
 from .command import as_table, run_command
 from .plot import samples
 from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
 from .prepare.feature_folder import write_folder
 
 PROGRAM = "skiprnn-train"
+HEADS = {  # of the table, by what the model predicts
+    "classes": ["accuracy"],
+    "numbers": ["root mean square error", "deviation of labels"],
+}
 DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in the folder of the run
 LEFTOVER = re.compile(rf"\.{DATA}\.[0-9]+\.(part|old)")  # of the data, when their preparation was interrupted
-SIZES = ("hidden_size", "num_layers", "batch_size", "max_updates")
+PARAMS = ("cell", "hidden_size", "num_layers", "target_fraction", "good_enough", "learning_rate", "batch_size")
+PARAMS += ("max_updates",)  # those of the estimators that are options of the same name
 SPLIT_SEED = "split_seed"
 DATA_HELP = """
-recordings and their classes: an .npz file, such as numpy.savez(FILE, *arrays, labels=labels) writes, a .csv or .tsv
-file with a line for each sample, or a folder (see skiprnn-prepare features --help)
+recordings and their labels, classes or numbers to predict: an .npz file, such as numpy.savez(FILE, *arrays,
+labels=labels) writes, a .csv or .tsv file with a line for each sample, or a folder (see skiprnn-prepare features
+--help)
 """
 
 
@@ -35,6 +42,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument(
         "--target-fraction", type=float, metavar="F", help="fraction of the samples to use (default: what helps)"
+    )
+    parser.add_argument(
+        "--good-enough",
+        type=float,
+        metavar="A",
+        help="an accuracy, or where labels are numbers a mean squared error, that suffices: the checkpoint that is as "
+        "good on the split valid and uses the fewest samples is kept (default: the best checkpoint)",
     )
     parser.add_argument("--cell", choices=("gru", "lstm"), default="gru", help="default: %(default)s")
     parser.add_argument("--hidden-size", type=int, default=64, metavar="H", help="units (default: %(default)s)")
@@ -54,44 +68,48 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 def run(args: argparse.Namespace) -> str:
     from ..runs.checkpoint import evaluate, load_checkpoint
 
-    _check_options(args)
+    _check_options(args, None)
     _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
-    data = _prepare(args)
+    data, predicts = _prepare(args)
     held_out, lines = _held_out(data), []
-    checkpoint = _train(args, data)
+    checkpoint = _train(args, data, predicts)
     for split in held_out:
-        found = evaluate(load_checkpoint(checkpoint, split, {}))
+        loaded = load_checkpoint(checkpoint, split, {})
+        found = evaluate(loaded)
         numbers = found.metrics
         lines.append(
             [
                 split,
-                f"{numbers['accuracy']:.3f}",
+                *_say_how_well(loaded, numbers),
                 f"{numbers['update_fraction']:.1%}",
                 f"{numbers['updates']:.1f}",
                 f"{found.sequences:,}",
             ]
         )
-    table = as_table(["split", "accuracy", "samples used", "samples used per recording", "recordings"], lines)
+    head = ["split", *HEADS[predicts], "samples used", "samples used per recording", "recordings"]
     picture = _draw(args, checkpoint, split, found.sequences)
-    return "\n\n".join([table, *picture, _say_how_to_predict(args)])
+    return "\n\n".join([as_table(head, lines), *picture, _say_how_to_predict(args)])
 
 
-def _check_options(args: argparse.Namespace) -> None:
-    """Raise UserError for an option of the training that is wrong, before anything is written."""
-    from ..arguments import as_option_errors, check_size
+def _say_how_well(loaded, numbers: Dict[str, float]) -> List[str]:
+    """What stands under :data:`HEADS`: the accuracy, or the error and the deviation of the numbers to predict."""
+    if loaded.task.predicts == "classes":
+        return [f"{numbers['accuracy']:.3f}"]
+    deviation = loaded.dataset.targets.std(0) * loaded.task.target_scale
+    return [f"{math.sqrt(numbers['mse']):.4g}", f"{math.sqrt((deviation**2).mean()):.4g}"]
+
+
+def _check_options(args: argparse.Namespace, predicts: Optional[str]) -> Dict[str, Any]:
+    """The parameters of the estimator that is trained; UserError for an option that is wrong."""
+    from ..arguments import as_option_errors
+    from ..parameters import draw_seed, read_params
 
     try:
         with as_option_errors(vars(args)):
-            for name in SIZES:
-                check_size(name, getattr(args, name))
-            if args.target_fraction is not None and not 0 < args.target_fraction < 1:
-                raise ValueError(f"target_fraction: expected a fraction between 0 and 1, got {args.target_fraction}")
-            if not 0 < args.learning_rate < math.inf:
-                raise ValueError(f"learning_rate: expected a finite number above 0, got {args.learning_rate}")
-            if not 0 <= args.seed < 2**32:
-                raise ValueError(f"seed: expected an integer of at least 0, below 2**32, got {args.seed}")
+            params = read_params({name: getattr(args, name) for name in PARAMS}, predicts)
+            return {**params, "random_state": draw_seed("seed", args.seed)}
     except ValueError as error:
         raise UserError(str(error)) from error
 
@@ -131,27 +149,46 @@ def _is_interrupted(path: Path) -> bool:
         return False
 
 
-def _prepare(args: argparse.Namespace) -> Path:
-    """The folder of features: the user's own if it has statistics to normalise by, or one in the folder of the run."""
+def _prepare(args: argparse.Namespace) -> Tuple[Path, str]:
+    """The folder of features: the user's own if it has statistics to normalise by, or one in the folder of the run; and
+    whether its labels are "classes" or "numbers"."""
     from ..data.features import STATISTICS
     from ..prepare.feature_sources import read_folder
 
+    is_prepared = args.source.is_dir() and (args.source / STATISTICS).is_file()
     if args.source.is_dir():
         refuse(args, {**name_division(SPLIT_SEED), **OF_COLUMNS}, ONE_FILE)
-        if (args.source / STATISTICS).is_file():
-            return args.source
+        if args.regression is None and is_prepared:
+            args.regression = _was_prepared_for_regression(args.source)
     try:
-        source, options = (read_folder(args.source), {}) if args.source.is_dir() else read_file(args, SPLIT_SEED)
+        is_folder = args.source.is_dir()
+        source, options = (read_folder(args.source, args.regression), {}) if is_folder else read_file(args, SPLIT_SEED)
     except ValueError as error:
         raise UserError(str(error)) from error
     if "label" not in source.rows[0]:
         raise UserError(f"{args.source}: expected a column 'label' in its manifest, got {', '.join(source.rows[0])}")
+    predicts = "numbers" if source.classes is None else "classes"
+    _check_options(args, predicts)  # whose range depends on it
     _check_splits(args.source, {row["split"] for row in source.rows})
+    if is_prepared:
+        return args.source, predicts
     folder = args.save_dir / DATA
     options = {"command": PROGRAM, **options}
-    settings = argparse.Namespace(source=args.source, dest=folder, dtype="float32", overwrite=True)
+    # Twice the room, but large numbers that differ little, such as times, stay apart
+    settings = argparse.Namespace(source=args.source, dest=folder, dtype="float64", overwrite=True)
     print(write_folder(source, settings, options), file=sys.stderr)
-    return folder
+    return folder, predicts
+
+
+def _was_prepared_for_regression(folder: Path) -> Optional[bool]:
+    """What the record of a prepared folder says of its labels; None without a record."""
+    from ..prepare.write_features import LABELS, NUMBERS, RECORD
+
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return True if record.get(LABELS) == NUMBERS else None
+    except (OSError, ValueError, AttributeError):  # somebody else's
+        return None
 
 
 def _held_out(data: Path) -> List[str]:
@@ -173,18 +210,17 @@ def _check_splits(data: Path, present: Set[str]) -> None:
         raise UserError(f"{data}: expected sequences of split train and of split valid, got only {found}")
 
 
-def _train(args: argparse.Namespace, data: Path) -> Path:
-    from ..estimators import describe
-    from ..training import choose_by_target, plan_classifier, train
+def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
+    from ..parameters import describe
+    from ..training import choose_stage, plan_training, train
     from .plot.figures import replace
 
-    names = ("cell", "learning_rate", "target_fraction", "seed", *SIZES)
+    params = _check_options(args, predicts)
+    planned = {name: params[name] for name in PLANNED if name in params}
+    choose = choose_stage(predicts, params["target_fraction"], params["good_enough"])
     try:
-        params = {name: getattr(args, name) for name in names}
-        plan = plan_classifier(data, **params)
-        seed = params.pop("seed")
-        extra = describe({**params, "random_state": seed})
-        trained = train(plan, choose_by_target(args.target_fraction), True, extra)
+        plan = plan_training(data, predicts, seed=params["random_state"], **planned)
+        trained = train(plan, choose, True, describe(params, predicts))
     except ValueError as error:
         raise UserError(str(error)) from error
     args.save_dir.mkdir(parents=True, exist_ok=True)

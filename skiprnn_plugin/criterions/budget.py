@@ -15,6 +15,7 @@ from .. import metrics
 from ..arguments import check_choice
 from ..modules.budget import CLOSED, LEARNED
 from .cost import Cost
+from .good import UsedIfGood
 
 BUDGETS = ("per_sample", "l1", "l2")
 
@@ -54,6 +55,17 @@ class BudgetConfig(FairseqDataclass):
             "help": "fraction of the samples to use, such as 0.25: lambda is found while training (budget per_sample)"
         },
     )
+    good_at_least: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "METRIC=VALUE, as accuracy=0.95: validations log used_if_good, the fraction of the samples used if "
+            "the metric is at least the value, otherwise 1 + what it lacks; --best-checkpoint-metric used_if_good then "
+            "keeps the checkpoint that uses the fewest samples and is good enough"
+        },
+    )
+    good_at_most: Optional[str] = field(
+        default=None, metadata={"help": "the same for a metric that should be at most the value, as mse=0.01"}
+    )
 
 
 class Budget(nn.Module):
@@ -74,8 +86,12 @@ class Budget(nn.Module):
         target_updates: Optional[float],
         target_fraction: Optional[float],
         max_update: int = 0,
+        good_at_least: Optional[str] = None,
+        good_at_most: Optional[str] = None,
     ):
         super().__init__()
+        is_judged = good_at_least is not None or good_at_most is not None
+        self.good = UsedIfGood(good_at_least, good_at_most) if is_judged else None
         check_choice("--budget", budget, BUDGETS)
         if (target_updates is None) != (budget == "per_sample"):
             need = "no" if budget == "per_sample" else "a"
@@ -127,6 +143,8 @@ class Budget(nn.Module):
                 self._warn_if_closed(totals, task_loss)
         elif self.trained and self.cost.rule is not None and 0 < self.max_update <= self.cost.progress["num_updates"]:
             self.cost.rule.warn_if_missed()
+        if self.good is not None and not self.training:
+            self.good.log()
 
     def _warn_if_closed(self, totals: Dict[str, float], task_loss: float) -> None:
         self.first_loss = task_loss if self.first_loss is None else self.first_loss
@@ -169,9 +187,20 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     over all workers and accumulated batches, so the mean is exact however the sequences are split into batches.
     """
 
-    def __init__(self, task, cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction):
+    def __init__(
+        self,
+        task,
+        cost_per_sample,
+        cost_warmup_updates,
+        budget,
+        target_updates,
+        target_fraction,
+        good_at_least=None,
+        good_at_most=None,
+    ):
         super().__init__(task)
-        self.budget = Budget(cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
+        options = (cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
+        self.budget = Budget(*options, good_at_least=good_at_least, good_at_most=good_at_most)
 
     @classmethod
     def build_criterion(cls, cfg, task):

@@ -1,6 +1,8 @@
 """Half the squared error + budget, for regression."""
 
+import torch
 from fairseq.criterions import register_criterion
+from torch import Tensor
 
 from .. import metrics
 from .budget import BudgetConfig, BudgetCriterion, as_float
@@ -8,13 +10,21 @@ from .budget import BudgetConfig, BudgetCriterion, as_float
 
 @register_criterion("mse_with_budget", dataclass=BudgetConfig)
 class MSEWithBudgetCriterion(BudgetCriterion):
-    """HALF the squared error, as in the authors' program, so that lambda means the same; logs the plain ``mse``."""
+    """HALF the squared error, as in the authors' program, so that lambda means the same; logs the plain ``mse``, in the
+    unit of the task's ``target_scale``."""
 
     def task_loss(self, model, net_output, sample):
         prediction = as_float(net_output.prediction)
         target = sample["target"].to(prediction.dtype).view_as(prediction)
-        squared_error = (prediction - target).square().mean(-1)
-        return 0.5 * squared_error, {"squared_error": squared_error.detach().sum()}
+        squared_error = (prediction - target).square()
+        return 0.5 * squared_error.mean(-1), {"squared_error": self._in_unit(squared_error.detach()).mean(-1).sum()}
+
+    def _in_unit(self, squared_error: Tensor) -> Tensor:
+        """Squared errors [B, output_size] in the square of the unit that users know."""
+        scale = getattr(self.task, "target_scale", None)
+        if scale is None:
+            return squared_error
+        return squared_error * torch.as_tensor(scale, dtype=torch.float64).to(squared_error.device) ** 2
 
     @classmethod
     def log_task_metric(cls, totals):

@@ -6,6 +6,7 @@ import functools
 import json
 import sys
 from argparse import Namespace
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Type
 
@@ -14,6 +15,8 @@ import yaml
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY, FairseqCriterion, register_criterion
 from fairseq.criterions import build_criterion as build_registered
 from fairseq.dataclass.utils import _set_legacy_defaults
+from fairseq.logging import metrics as fairseq_metrics
+from fairseq.logging.meters import AverageMeter, MetersDict
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
@@ -25,6 +28,7 @@ from .budget import Budget, BudgetConfig, BudgetCriterion, LoadsBudget, last_upd
 from .listening import Call, listen
 
 _MISFIT = (AssertionError, AttributeError, LookupError, TypeError)
+BASE_LOSS = "_base_loss"  # fairseq does not show names that begin with _
 PREFIX = "with_budget."  # of the names that this criterion adds to the base criterion's logging output
 
 
@@ -48,9 +52,9 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     multiplied by the batch's sample size. Over several batches, every batch then has the weight of its sample size, as
     it has in the base criterion's loss.
 
-    This criterion logs what the base criterion logs (also its ``loss``, in its unit and without the budget), and
-    ``task_loss`` (as used in training, per sample), ``budget_loss`` and the updates, which it takes from the calls of
-    the model's Skip RNN modules.
+    This criterion logs what is trained on as ``loss``, the sum of ``task_loss``, which is the base criterion's loss per
+    sample, and ``budget_loss``; what the base criterion logs besides its loss, such as its accuracy, and its perplexity
+    without the budget; and the updates, which it takes from the calls of the model's Skip RNN modules.
     """
 
     base_class: Type[FairseqCriterion]
@@ -75,7 +79,8 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         """fairseq's constructor."""
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
-        budget = Budget(*(getattr(cfg, name) for name in options), max_update=last_update(cfg))
+        good = {name: getattr(cfg, name) for name in ("good_at_least", "good_at_most")}
+        budget = Budget(*(getattr(cfg, name) for name in options), max_update=last_update(cfg), **good)
         budget.cost.keep_in(task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
@@ -98,8 +103,10 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         steps = sum(per_sequence(call.steps, sequences) for call in calls)
         paid = self.budget(count, steps)
         budget_loss = paid.sum() * sample_size / max(sequences, 1)
+        task_loss = loss.detach().sum()
         sums = {
-            "task_loss": loss.detach().sum(),
+            "loss": task_loss + budget_loss.detach(),
+            "task_loss": task_loss,
             "sample_size": sample_size,
             "nsentences": sequences,
             **self.budget.sums(paid, steps),
@@ -111,24 +118,60 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        cls.base_class.reduce_metrics(  # some criterions log every name that they find
-            [
-                {name: value for name, value in output.items() if not name.startswith(PREFIX)}
-                for output in logging_outputs
-            ]
-        )
+        with base_loss_apart():
+            cls.base_class.reduce_metrics(  # some criterions log every name that they find
+                [
+                    {name: value for name, value in output.items() if not name.startswith(PREFIX)}
+                    for output in logging_outputs
+                ]
+            )
 
     def log_budget(self, logging_outputs) -> None:
-        """As :meth:`BudgetCriterion.log_budget`, and the loss that the budget is added to."""
+        """As :meth:`BudgetCriterion.log_budget`, and the losses with and without the budget."""
         totals = metrics.add_up(
             {name[len(PREFIX) :]: output[name] for name in output if name.startswith(PREFIX)}
             for output in logging_outputs
         )
+        metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
         self.budget.log(totals)
 
     def logging_outputs_can_be_summed(self) -> bool:
         return self.base.logging_outputs_can_be_summed()
+
+
+@contextlib.contextmanager
+def base_loss_apart() -> Iterator[None]:
+    """A block in which the meter ``loss`` of every active aggregator is the base criterion's own.
+
+    Outside it, that meter has the name ``_base_loss``, and ``loss`` is another one. What the base criterion derives
+    from ``loss``, such as a perplexity, is derived from its own.
+    """
+    aggregators = [(meters, set(meters), meters.get("loss")) for meters in fairseq_metrics.get_active_aggregators()]
+    for meters, known, _ in aggregators:
+        if BASE_LOSS in known:
+            _replace(meters, "loss", meters[BASE_LOSS])
+    try:
+        yield
+    finally:
+        for meters, known, loss in aggregators:
+            for name in set(meters) - known:
+                if isinstance(meters[name], MetersDict._DerivedMeter):
+                    meters[name].fn = functools.partial(_derive, meters[name].fn)
+            if BASE_LOSS in known:
+                _replace(meters, "loss", loss)
+            elif "loss" in meters:
+                meters.add_meter(BASE_LOSS, meters["loss"], 0)
+                _replace(meters, "loss", AverageMeter())
+
+
+def _replace(meters: MetersDict, name: str, meter) -> None:
+    OrderedDict.__setitem__(meters, name, meter)  # fairseq's own method refuses names that exist
+
+
+def _derive(function, meters: MetersDict) -> float:
+    """A number that the base criterion derives from its meters."""
+    return function({**meters, "loss": meters[BASE_LOSS]} if BASE_LOSS in meters else meters)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from .sequence import StoredDataset
 
 FEATURES = "features.npy"
 STATISTICS = "statistics.npz"
+ROUNDING = 1e-14  # of the mean; a standard deviation that is smaller comes from rounding in float64
 
 
 def open_array(path: Path) -> np.ndarray:
@@ -141,10 +142,24 @@ def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class Statistics(NamedTuple):
-    """The mean and standard deviation of each feature over all steps of the split train, float64 [D]."""
+    """The mean and standard deviation of each feature over all steps of the split train, float64 [D]; or those of each
+    number to predict over its sequences."""
 
     mean: np.ndarray
     std: np.ndarray
+
+    @property
+    def scale(self) -> np.ndarray:
+        """What to divide by, [D]: the standard deviation, or 1 where it is 0 or an error of rounding."""
+        return np.where(self.std > ROUNDING * np.abs(self.mean), self.std, 1)
+
+    def normalize(self, values: np.ndarray) -> np.ndarray:
+        """Values [..., D] in units of the standard deviation, from the mean."""
+        return (values - self.mean) / self.scale
+
+    def restore(self, values: np.ndarray) -> np.ndarray:
+        """The values that :meth:`normalize` turned into ``values``, float64 [..., D]."""
+        return np.asarray(values, np.float64) * self.scale + self.mean
 
 
 def read_statistics(folder: Path) -> Statistics:
@@ -175,6 +190,7 @@ class FolderFacts(NamedTuple):
         statistics: what ``statistics.npz`` holds; None if it does not exist.
         record: what ``prepare.json`` says about the encoding of videos; None if it can't be read.
         feature_names: what ``prepare.json`` says about the names of the features; None if they have none.
+        targets: the statistics of the numbers to predict; None if the model predicts classes.
     """
 
     class_names: List[str]
@@ -182,19 +198,24 @@ class FolderFacts(NamedTuple):
     statistics: Optional[Statistics] = None
     record: Optional[Dict[str, Any]] = None
     feature_names: Optional[List[str]] = None
+    targets: Optional[Statistics] = None
 
     def as_state(self) -> Dict[str, Any]:
         """The facts in types that torch loads without running code."""
-        statistics = None if self.statistics is None else [values.tolist() for values in self.statistics]
-        return {**self._asdict(), "class_names": list(self.class_names), "statistics": statistics}
+        state = {**self._asdict(), "class_names": list(self.class_names)}
+        for name in ("statistics", "targets"):
+            if state[name] is not None:
+                state[name] = [values.tolist() for values in state[name]]
+        return state
 
     @classmethod
     def from_state(cls, state: Dict[str, Any]) -> "FolderFacts":
-        # Older checkpoints lack newer facts
-        facts = cls(**{name: state[name] for name in cls._fields if name in state})
-        if facts.statistics is None:
-            return facts
-        return facts._replace(statistics=Statistics(*map(np.array, facts.statistics)))
+        """The facts that :meth:`as_state` returned; earlier versions stored fewer."""
+        known = {name: state[name] for name in cls._fields if name in state}
+        for name in ("statistics", "targets"):
+            if known.get(name) is not None:
+                known[name] = Statistics(*map(np.array, known[name]))
+        return cls(**known)
 
 
 class Frames(NamedTuple):
@@ -209,12 +230,12 @@ class Frames(NamedTuple):
     statistics: Optional[Statistics] = None
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
-        """From [any number of steps, D] to float32 [T, D]. Raises ValueError if a step that is kept is not finite."""
-        frames = as_finite(self.fit.cropped(array), np.float32)
-        if self.statistics is not None:
-            mean, std = self.statistics
-            frames = ((frames - mean) / np.where(std > 0, std, 1)).astype(np.float32)
-        return self.fit.padded(frames)
+        """From [any number of steps, D] to float32 [T, D]. Raises ValueError if a step that is kept is not finite, or
+        is not in the range of float32."""
+        frames = self.fit.cropped(array)
+        if self.statistics is not None:  # in float64, as float32 could not tell large numbers that differ little
+            frames = self.statistics.normalize(as_finite(frames, np.float64))
+        return self.fit.padded(as_finite(frames, np.float32))
 
 
 class FeatureDataset(StoredDataset):

@@ -6,11 +6,12 @@ import sys
 from array import array
 from decimal import Decimal
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
 from ..data.manifest import check_name, clean_value
+from ..data.targets import are_targets, parse_target
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
 from .write_features import Source
@@ -62,7 +63,7 @@ class _Names:
             raise ValueError(f"expected each {what} written in one way, got {name!r} and {first!r}")
 
 
-def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bool]:
+def read_csv(path: Path, columns: Columns, divide: Division, regression: Optional[bool] = None) -> Tuple[Source, bool]:
     """Sequences from a ``.csv`` or ``.tsv`` file with a header and a line for each step.
 
     The columns of the sequence and the label, and perhaps of the subject and the split, say what a step belongs to; all
@@ -74,6 +75,7 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
         path: the file.
         columns: the names of the columns.
         divide: divides the subjects, or the sequences if there are none, unless the file has a column of splits.
+        regression: whether the labels are numbers to predict; None: if all are numbers and any has a fraction.
 
     Returns:
         the sequences, and whether ``divide`` divided them.
@@ -87,8 +89,14 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
             recordings, features = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
+    targets = _find_targets(path, recordings, regression)
+    if targets is None:
+        _check_labels(path, recordings)
+    else:
+        for recording, target in zip(recordings, targets):
+            recording.row["label"] = target
     rows = [recording.row for recording in recordings]
-    labels, is_divided = [row["label"] for row in rows], "split" not in rows[0]
+    labels, is_divided = [row["label"] if targets is None else "" for row in rows], "split" not in rows[0]
     if divide.given and not is_divided:
         raise ValueError(
             f"{divide.given[0]}: expected no column {columns.split!r} in {path}, as it decides what is held out; "
@@ -102,8 +110,32 @@ def read_csv(path: Path, columns: Columns, divide: Division) -> Tuple[Source, bo
             check_classes(labels, [row["split"] for row in rows])
             _warn_of_divided_subjects(path, rows)
     arrays = [np.frombuffer(recording.steps).reshape(-1, len(features)) for recording in recordings]
-    classes = sorted({row["label"] for row in rows})
+    classes = sorted(set(labels)) if targets is None else None
     return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
+
+
+def _find_targets(path: Path, recordings: Sequence[Recording], regression: Optional[bool]) -> Optional[List[str]]:
+    """The labels as numbers to predict, with decimal points; None if they are classes.
+
+    Raises ValueError if ``regression`` is True and a label is not a number.
+    """
+    labels = [recording.row["label"].replace(",", ".") for recording in recordings]
+    if regression is None:
+        return labels if are_targets(labels) else None
+    for recording, label in zip(recordings, labels):
+        if regression and parse_target(label) is None:
+            raise ValueError(f"{path}:{recording.line}: label: expected a number to predict, got {label!r}")
+    return labels if regression else None
+
+
+def _check_labels(path: Path, recordings: Sequence[Recording]) -> None:
+    """Raise ValueError if a class is written in two ways."""
+    names = _Names()
+    for recording in recordings:
+        try:
+            names.add("label", recording.row["label"])
+        except ValueError as error:
+            raise ValueError(f"{path}:{recording.line}: {error}") from error
 
 
 def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> None:
@@ -128,7 +160,7 @@ def _read(path: Path, file, columns: Columns):
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
     numbers, found = _Numbers(delimiter), {}
-    names = {what: _Names() for what in places}
+    names = {what: _Names() for what in places if what != "label"}  # which may be a number to predict
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num + 1
@@ -139,8 +171,8 @@ def _read(path: Path, file, columns: Columns):
             check_name(row["sequence"])
             recording = found.get(row["sequence"])
             if recording is None:
-                for what, value in row.items():
-                    names[what].add(what, value)
+                for what, known in names.items():
+                    known.add(what, row[what])
                 recording = found[row["sequence"]] = Recording(row, number)
             for name, value in row.items():
                 if recording.row[name] != value:

@@ -1,17 +1,32 @@
 """Reads what ``skiprnn-prepare features`` takes besides Charades and single files: a folder of arrays."""
 
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 from ..data.features import FeatureStore, read_items
 from ..data.manifest import CLASSES, Item, check_labels, find_labels, find_manifest, read_classes
+from ..data.targets import are_targets, read_targets
 from .write_features import Source
 
 
-def read_folder(folder: Path) -> Source:
-    """A folder as described in :mod:`skiprnn_plugin.data.features`. Raises ValueError if any of its files is wrong."""
-    items = read_items(folder, ())
-    classes = list_classes(folder, items)
+def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
+    """A folder as described in :mod:`skiprnn_plugin.data.features`.
+
+    Args:
+        folder: the folder.
+        regression: whether the labels are numbers to predict; None: if all are numbers, any has a fraction, and there
+            is no ``classes.txt``.
+
+    Raises:
+        ValueError: any of its files is wrong.
+    """
+    items = read_items(folder, ("label",) if regression else ())
+    if regression is None:
+        has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
+        regression = has_labels and are_targets([item.label for item in items])
+    if regression:
+        read_targets(folder, items)
+    classes = None if regression else list_classes(folder, items)
     store = FeatureStore(folder, items)
     store.check(range(len(items)))
     rows = [{**item.fields, "sequence": item.name} for item in items]

@@ -5,17 +5,19 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..data.manifest import clean_value
+from ..data.targets import write_target
 from ..reading import first_sentence
 from .splits import Division, errors_named
 from .write_features import Source
 
 LIST = re.compile(r"arr_(\d+)$")  # the names that numpy.savez gives to arrays without names
 VALUES, LENGTHS, LABELS, SUBJECT, LABEL_NAMES = "values", "lengths", "labels", "subject", "label_names"
+TARGETS = "targets"  # labels that are numbers to predict
 PICKLED = "holds pickled objects, which are never loaded; "
 ARRAYS_HINT = "a list of arrays goes in as np.savez(FILE, *list, labels=...)"
 NAMES_HINT = "names go in as {}=numpy.array(names, dtype=str)"
@@ -35,7 +37,7 @@ class Sequences(NamedTuple):
     load: Callable[[int], np.ndarray]
 
 
-def read_npz(path: Path, divide: Division) -> Source:
+def read_npz(path: Path, divide: Division, regression: Optional[bool] = None) -> Source:
     """Sequences from an ``.npz`` file, divided into splits.
 
     The file holds the sequences in one of three ways:
@@ -46,18 +48,20 @@ def read_npz(path: Path, divide: Division) -> Source:
     - a list of arrays, each [T, D], or [T] for one feature, as ``np.savez(FILE, *arrays, labels=labels)`` writes it;
 
     and, with an element for each sequence, ``labels`` and perhaps ``subject``, whole numbers or names. If the labels
-    are numbers from 0, it may also hold ``label_names``. Spaces around names do not count.
+    are numbers from 0, it may also hold ``label_names``. Spaces around names do not count. If the labels are numbers to
+    predict, they are [N] or [N, outputs].
 
     Args:
         path: the file.
         divide: divides the subjects, or the sequences if the file has no ``subject``.
+        regression: whether the labels are numbers to predict; None: if any of them has a fraction.
 
     Raises:
         ValueError: the file is not what it should be, a named subject does not exist, a split gets no sequence, or the
             split train lacks a class.
     """
     with _open(path) as file:
-        arrays = _read_arrays(path, file)
+        arrays = _read_arrays(path, file, regression)
         sequences = _find_sequences(path, file, arrays)
     labels, classes = _name_labels(path, arrays)
     subjects = names = None
@@ -65,7 +69,7 @@ def read_npz(path: Path, divide: Division) -> Source:
         subjects = _names(path, SUBJECT, arrays[SUBJECT])
         names = list(dict.fromkeys(subjects[place] for place in np.argsort(arrays[SUBJECT], kind="stable")))
     with errors_named(path, divide):
-        splits = divide(labels, subjects, names)
+        splits = divide(labels if classes is not None else [""] * len(labels), subjects, names)
     rows = [
         {"sequence": str(number), "split": split, "label": label}
         for number, (split, label) in enumerate(zip(splits, labels))
@@ -96,16 +100,19 @@ def _read(path: Path, file, name: str) -> np.ndarray:
         raise ValueError(f"{path}: {name}: {reason}") from error
 
 
-def _read_arrays(path: Path, file) -> Dict[str, np.ndarray]:
-    """All arrays but the values. Raises ValueError if one is missing or is not what it should be."""
+def _read_arrays(path: Path, file, regression: Optional[bool]) -> Dict[str, np.ndarray]:
+    """All arrays but the values; numbers to predict are under ``TARGETS`` too, [N, outputs]. Raises ValueError if one
+    is missing or is not what it should be."""
     listed = any(LIST.match(name) for name in file.files)
     if VALUES not in file.files and not listed:
         raise ValueError(f"{path}: expected an array {VALUES}, or a list of arrays (np.savez), got {_list(file.files)}")
     if LABELS not in file.files:
         raise ValueError(f"{path}: expected an array {LABELS}, got {_list(file.files)}")
     found = {name: _read(path, file, name) for name in (LENGTHS, LABELS, SUBJECT, LABEL_NAMES) if name in file.files}
+    if regression or regression is None and LABEL_NAMES not in found and _have_fractions(found[LABELS]):
+        found[TARGETS] = _as_targets(path, found[LABELS])
     for name, kinds in ((LENGTHS, "iu"), (LABELS, "iuU"), (SUBJECT, "iuU"), (LABEL_NAMES, "U")):
-        if name not in found:
+        if name not in found or name == LABELS and TARGETS in found:
             continue
         if name in (LABELS, SUBJECT):
             found[name] = _as_whole(found[name])
@@ -123,6 +130,21 @@ def _as_whole(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
         return array.astype(np.int64)
     return array.astype(np.int64) if array.dtype.kind == "b" else array
+
+
+def _have_fractions(labels: np.ndarray) -> bool:
+    return labels.dtype.kind == "f" and bool((np.isfinite(labels) & (labels != np.floor(labels))).any())
+
+
+def _as_targets(path: Path, labels: np.ndarray) -> np.ndarray:
+    """Numbers to predict, float64 [N, outputs]. Raises ValueError if the labels are something else."""
+    is_wrong = labels.dtype.kind not in "iuf" or labels.ndim not in (1, 2) or labels.size == 0
+    if is_wrong or not np.isfinite(labels).all():
+        raise ValueError(
+            f"{path}: {LABELS}: expected finite numbers to predict, [N] or [N, outputs], got {labels.dtype} "
+            f"{labels.shape}{'' if is_wrong else ' with NaN or infinity'}"
+        )
+    return labels.reshape(len(labels), -1).astype(np.float64)
 
 
 def _list(names: List[str]) -> str:
@@ -194,8 +216,10 @@ def _check_values(path: Path, name: str, array: np.ndarray, dimensions: Tuple[in
         raise ValueError(f"{path}: {name}: expected numbers {shapes}, got {array.dtype} {array.shape}")
 
 
-def _name_labels(path: Path, arrays: Dict[str, np.ndarray]) -> Tuple[List[str], List[str]]:
-    """The label of each sequence, and the classes."""
+def _name_labels(path: Path, arrays: Dict[str, np.ndarray]) -> Tuple[List[str], Optional[List[str]]]:
+    """The label of each sequence, and the classes; None if the labels are numbers to predict."""
+    if TARGETS in arrays:
+        return [write_target(numbers) for numbers in arrays[TARGETS]], None
     labels = arrays["labels"]
     if "label_names" not in arrays:
         named = _names(path, "labels", labels)

@@ -16,6 +16,9 @@ RECORD = "prepare.json"
 STATE, LOG = "unfinished.json", "unfinished.log"
 HEADER = 128  # bytes; numpy's header for an array of two dimensions
 COLUMNS = ("sequence", "steps", "split")
+LABELS, NUMBERS = "labels", "numbers"  # of the record, where the labels are numbers to predict
+# Of the record: the features that the dtype rounds by more than this part of their standard deviation
+ROUNDED, ROUGH = "rounded", 0.01
 
 
 class Source(NamedTuple):
@@ -25,7 +28,7 @@ class Source(NamedTuple):
         path: the file or folder that they come from.
         rows: the manifest's columns for each sequence, without ``steps``.
         width: the number of features of a step, D.
-        classes: the lines of ``classes.txt``.
+        classes: the lines of ``classes.txt``; None if the labels are numbers to predict.
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
         passes_over: whether sequences that can't be read are left out.
@@ -35,7 +38,7 @@ class Source(NamedTuple):
     path: Path
     rows: List[Dict[str, str]]
     width: int
-    classes: List[str]
+    classes: Optional[List[str]]
     load: Callable[[int], np.ndarray]
     passes_over: bool = False
     features: Optional[List[str]] = None
@@ -59,7 +62,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     Args:
         source: what to write.
         folder: the folder to write to, empty or with an interrupted run.
-        dtype: "float16" or "float32".
+        dtype: "float16", "float32" or "float64".
         options: the options of the run, for ``prepare.json``.
 
     Returns:
@@ -70,7 +73,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
         ValueError: a sequence can't be read or does not fit ``dtype``, and may not be left out; or a split has no
             sequence; or there are fewer than two classes.
     """
-    if len(source.classes) < 2:
+    if source.classes is not None and len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
     known = json.dumps(
         {
@@ -82,17 +85,19 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
         }
     )
     outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
+    rounding = np.zeros(source.width)
     with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
         done, total = len(outcomes), len(source.rows)
         left = show_progress(range(done, total), str(source.path), initial=done, total=total, unit=" sequences")
         for position in left:
-            array, outcome = _load(source, position, dtype)
+            array, outcome, error = _load(source, position, dtype)
+            rounding = np.maximum(rounding, error)
             data.write(array.tobytes())
             data.flush()  # the data must be written before the log says that it is
             log.write(f"{outcome.steps}\t{outcome.reason}\n")
             log.flush()
             outcomes.append(outcome)
-    return _finish(source, folder, dtype, options, outcomes)
+    return _finish(source, folder, dtype, options, outcomes, rounding)
 
 
 def _find_version(path: Path) -> Optional[Tuple[int, int]]:
@@ -103,16 +108,20 @@ def _find_version(path: Path) -> Optional[Tuple[int, int]]:
     return status.st_size, status.st_mtime_ns
 
 
-def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcome]:
+def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcome, np.ndarray]:
+    """A sequence in the dtype, its outcome, and by how much the dtype rounds each feature, [D]."""
     try:
         array = source.load(position)
         if array.ndim != 2 or array.shape[1] != source.width or len(array) == 0:
             raise ValueError(f"expected steps of {source.width} features, got shape {array.shape}")
-        return as_finite(array, np.dtype(dtype)), Outcome(len(array), "")
+        converted = as_finite(array, np.dtype(dtype))
+        error = np.abs(converted.astype(np.float64) - array).max(0).astype(np.float64)
+        return converted, Outcome(len(array), ""), error
     except ValueError as error:
         if not source.passes_over:
             raise ValueError(f"sequence {source.rows[position]['sequence']!r}: {error}") from error
-        return np.zeros((0, source.width), dtype), Outcome(0, " ".join(str(error).split()))
+        reason = " ".join(str(error).split())
+        return np.zeros((0, source.width), dtype), Outcome(0, reason), np.zeros(source.width)
 
 
 def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
@@ -144,7 +153,12 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
 
 
 def _finish(
-    source: Source, folder: Path, dtype: str, options: Dict[str, Any], outcomes: List[Outcome]
+    source: Source,
+    folder: Path,
+    dtype: str,
+    options: Dict[str, Any],
+    outcomes: List[Outcome],
+    rounding: np.ndarray,
 ) -> Dict[str, Any]:
     found = [(row, outcome.steps) for row, outcome in zip(source.rows, outcomes) if outcome.steps]
     order = {split: place for place, split in enumerate(("train", "valid", "test"))}
@@ -163,13 +177,18 @@ def _finish(
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
     _write_manifest(folder / MANIFEST, found)
-    (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
-    np.savez(folder / STATISTICS, **compute_statistics(folder, "train")._asdict())
+    if source.classes is not None:
+        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
+    statistics = compute_statistics(folder, "train")
+    np.savez(folder / STATISTICS, **statistics._asdict())
+    rounded = np.flatnonzero(rounding > ROUGH * statistics.std).tolist()
     record = {
         "source": source.path.resolve().name,
         **options,
         "features": source.width,
         **({} if source.features is None else {"feature_names": source.features}),
+        **({LABELS: NUMBERS} if source.classes is None else {}),
+        **({ROUNDED: rounded} if rounded else {}),
         "splits": splits,
         "passed_over": passed_over,
     }

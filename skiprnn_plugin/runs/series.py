@@ -7,7 +7,7 @@ from .run import Run
 from .tables import plain
 
 # Runs that differ only in these options repeat each other
-REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir")
+REPEATED = ("seed", "num_updates", "stop_update_fraction", "engine", "data_dir", "good_at_least", "good_at_most")
 EVALUATED = ("eval_bleu", "eval_tokenized", "eval_wer")  # and in options that begin so, which add metrics
 # Runs that differ only in these options too are of one model: with another update rule, or with more or fewer updates
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")

@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     adding,
     feature_classification,
     feature_localization,
+    feature_regression,
     frequency_discrimination,
     imdb_sentiment,
     sequential_mnist,

@@ -85,15 +85,25 @@ class FeatureTask(SequenceTask):
         """The facts of ``--data-dir``. Raises ValueError if it is not a folder of features."""
         folder = self.folder
         self._check_folder(CLASSES)
+        class_names = self.find_classes()
+        has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
+        statistics = read_statistics(folder) if has_statistics else None
+        width = self.store.width if statistics is None else len(statistics.mean)
+        return FolderFacts(class_names, width, statistics, read_record(folder), read_feature_names(folder))
+
+    def find_classes(self) -> List[str]:
+        """The classes of ``--data-dir``. Raises ValueError if there are fewer than two."""
+        folder = self.folder
         has_classes = (folder / CLASSES).is_file()
         class_names = read_classes(folder) if has_classes else find_labels(self.items, "train")
         if len(class_names) < 2:
             where = CLASSES if has_classes else f"split train of {find_manifest(folder).name}"
             raise ValueError(f"{folder}: expected at least two classes in {where}, got {class_names}")
-        has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
-        statistics = read_statistics(folder) if has_statistics else None
-        width = self.store.width if statistics is None else len(statistics.mean)
-        return FolderFacts(class_names, width, statistics, read_record(folder), read_feature_names(folder))
+        return class_names
+
+    def check_items(self, items: Sequence[Item]) -> None:
+        """Raise ValueError if items of a split have targets that the model can't predict."""
+        check_labels(self.folder, items, self.class_names)
 
     def _check_folder(self, *names: str) -> None:
         """Raise ValueError if ``--data-dir`` has neither a manifest nor one of these files."""
@@ -134,7 +144,7 @@ class FeatureTask(SequenceTask):
         if not positions:
             splits = ", ".join(sorted({item.split for item in self.items}))
             raise ValueError(f"{find_manifest(self.folder)}: expected sequences of split {split!r}, got only {splits}")
-        check_labels(self.folder, [self.items[position] for position in positions], self.class_names)
+        self.check_items([self.items[position] for position in positions])
         if self.store.width != self.input_size:
             raise ValueError(
                 f"{self.folder / STATISTICS}: expected {self.store.width} features, as the arrays have, "
@@ -161,8 +171,8 @@ class FeatureTask(SequenceTask):
     def load_state_dict(self, state_dict):
         """Take the facts of a trained model, which its checkpoint holds.
 
-        Raises ValueError for a run, or a checkpoint without these facts, that goes on with other classes or, with
-        ``--normalize``, with other statistics.
+        Raises ValueError for a run, or a checkpoint without these facts, that goes on with other classes or numbers to
+        predict or, with ``--normalize``, with other statistics.
         """
         stored = state_dict.get("features")
         is_whole = isinstance(stored, dict)
@@ -171,8 +181,8 @@ class FeatureTask(SequenceTask):
         expected = self._fingerprint(FolderFacts.from_state(stored)) if is_whole else stored
         if expected not in (None, self._fingerprint(self.facts)):
             raise ValueError(
-                "--data-dir: expected the classes, and with --normalize the statistics, that the model was trained "
-                f"with, {self.cfg.data_dir!r} has others"
+                "--data-dir: expected the classes, the numbers to predict and, with --normalize, the statistics that "
+                f"the model was trained with, {self.cfg.data_dir!r} has others"
             )
         super().load_state_dict(state_dict)
 
@@ -180,4 +190,5 @@ class FeatureTask(SequenceTask):
         """A number that tells other classes and other statistics; earlier versions stored it instead of the facts."""
         normalizes = self.cfg.normalize and facts.statistics is not None
         statistics = np.concatenate(facts.statistics).tobytes() if normalizes else b""
-        return zlib.crc32("\n".join(facts.class_names).encode() + statistics)
+        targets = b"" if facts.targets is None else np.concatenate(facts.targets).tobytes()
+        return zlib.crc32("\n".join(facts.class_names).encode() + statistics + targets)

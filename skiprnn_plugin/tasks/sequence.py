@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Optional, Sequence
 
+import numpy as np
 from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
@@ -63,6 +64,8 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         class_names: the names of the classes or labels, if they have names.
         feature_names: the names of the features of a step, if they have names.
         frame_rate: steps in a second, if steps are equally spaced in time.
+        target_scale: [output_size]; for numbers, what :meth:`decode` multiplies by. The criterion logs the error in
+            this unit. None for 1.
     """
 
     input_size: int
@@ -73,6 +76,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     class_names: Optional[Sequence[str]] = None
     feature_names: Optional[Sequence[str]] = None
     frame_rate: Optional[float] = None
+    target_scale: Optional[np.ndarray] = None
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
@@ -117,6 +121,11 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
         return raw
+
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """Turn numbers [..., output_size] that a model of a task with ``predicts = "numbers"`` predicts into what users
+        get: the same, or in another unit."""
+        return numbers
 
     def get_batch_iterator(self, *args, **kwargs):
         """fairseq's method, with three differences.

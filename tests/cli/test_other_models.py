@@ -15,7 +15,7 @@ from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.hub import from_pretrained, load_model
 
 from .. import command_line
-from .test_report import cells
+from .test_report import cells, table_cells
 
 SIZES = "--encoder-embed-dim 8 --encoder-hidden-size 8 --decoder-embed-dim 8 --decoder-hidden-size 8".split()
 ATTENTION = "--encoder-embed-dim 8 --decoder-embed-dim 8 --encoder-ffn-embed-dim 8 --decoder-ffn-embed-dim 8".split()
@@ -92,16 +92,16 @@ def test_report(runs, prints, name):
 def test_figures(runs, prints, fails, figures, tmp_path):
     output = ("--output", tmp_path / "figure.png")
     printed = prints(plot, "tradeoff", *(folder for folder, _ in runs.values()), *output)
-    found = {line[0].split(",")[0]: line[1:3] for line in cells(printed)[1]}
+    found = {line[0].split(",")[0]: line[1:3] for line in table_cells(printed)[1]}
     for name in ("lstm", "transformer"):
         assert found[name] == ["1", f"{runs[name][1]['ppl']:.4g}"]
     assert figures[-1].axes[0].get_ylabel() == "perplexity"
     budget = runs["budget"]
-    line = cells(prints(plot, "tradeoff", budget[0] / "train.log", *output))[1][0]
+    line = table_cells(prints(plot, "tradeoff", budget[0] / "train.log", *output))[1][0]
     assert line[1:3] == [f"{budget[1]['update_fraction']:.4g}", f"{budget[1]['bleu']:.4g}"]
     assert figures[-1].axes[0].get_ylabel() == "BLEU"
     printed = prints(plot, "curves", *(folder / "train.log" for folder, _ in runs.values()), *output)
-    assert [line[1:3] for line in cells(printed)[1]][2] == ["2", f"{runs['lstm'][1]['ppl']:.4g}"]
+    assert [line[1:3] for line in table_cells(printed)[1]][2] == ["2", f"{runs['lstm'][1]['ppl']:.4g}"]
     message = fails(plot, "tradeoff", runs["no budget"][0] / "train.log", *output)
     assert "has no metric 'update_fraction', which a checkpoint gives" in message
 

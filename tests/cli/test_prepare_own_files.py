@@ -96,7 +96,10 @@ def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
             {"arr_0": ARRAYS[0], "labels": np.array(["up"], object)},
             "labels: holds pickled objects, which are never loaded; names go in as labels=numpy.array(names, dtype=str",
         ),
-        ({"arr_0": ARRAYS[0], "labels": np.array([0.5])}, "labels: expected whole numbers or names in one row, got"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array([0.5, np.nan])},
+            "labels: expected finite numbers to predict, [N] or [N, outputs], got float64 (2,) with NaN or infinity",
+        ),
         ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
     ],
     ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
@@ -359,3 +362,15 @@ def test_one_file_of_all_sequences_needs_the_steps(fails, tmp_path):
     (folder / "manifest.tsv").write_text("\n".join("\t".join(row[:place] + row[place + 1 :]) for row in rows))
     message = fails(main, "features", folder, tmp_path / "dest")
     assert "manifest.tsv:1: expected a column 'steps', got columns" in message
+
+
+@pytest.mark.parametrize("dtype, is_rough", [("float32", True), ("float64", False)])
+def test_says_which_features_the_dtype_rounds(prints, tmp_path, dtype, is_rough):
+    """Such as Unix times; others are small, or have no fractions."""
+    lines = [f"{n},{n % 2},{1.7e9 + n},{n / 7},{1e6 + n}" for n in range(20)]
+    (tmp_path / "own.csv").write_text("\n".join(["sequence,label,time,x,count", *lines]))
+    printed = prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--dtype", dtype)
+    warning = (
+        "; float32 rounds features time by more than 1% of their standard deviation: give a wider --dtype, such as "
+    )
+    assert (warning in printed) == is_rough

@@ -19,10 +19,16 @@ METRICS = ("loss", "task_loss", "budget_loss", "mse", "solved", "updates", "upda
 LOG_DIGITS = 1e-5  # relative: fairseq logs six digits
 
 
-def cells(markdown):
-    """The table's lines as lists of cells, without the rule under its head and the last column, training updates."""
+def table_cells(markdown):
+    """The table's lines as lists of cells, without the rule under its head."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     head, _, *body = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return head, body
+
+
+def cells(markdown):
+    """As ``table_cells``, of a report, without its last column, training updates."""
+    head, body = table_cells(markdown)
     assert head.pop() == "training updates"
     return head, [line[:-1] for line in body]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skiprnn_plugin import SkipRNNClassifier
+from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.prepare import main as prepare
 from skiprnn_plugin.cli.train import main
@@ -120,9 +120,9 @@ def test_the_seeds_of_the_training_and_of_the_division(prints, source, tmp_path,
             "--target-fraction: expected a fraction between 0 and 1, got",
         ),
         (("--save-dir", "run", "--valid-fraction", "2"), "--valid-fraction: expected a number between 0 and 1, got 2"),
-        (("--save-dir", "run", "--learning-rate", "-1"), "--learning-rate: expected a finite number above 0, got -1"),
-        (("--save-dir", "run", "--learning-rate", "nan"), "--learning-rate: expected a finite number above 0, got nan"),
-        (("--save-dir", "run", "--seed", "-1"), "--seed: expected an integer of at least 0, below 2**32, got -1"),
+        (("--save-dir", "run", "--learning-rate", "-1"), "--learning-rate: expected a number above 0, got -1"),
+        (("--save-dir", "run", "--learning-rate", "nan"), "--learning-rate: expected a finite number, got nan"),
+        (("--save-dir", "run", "--seed", "-1"), "--seed: expected an integer from 0 to 4294967295, got -1"),
         (("--save-dir", "run", "--split-seed", "-1"), "--split-seed: expected at least 0, got -1"),
         (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv or .tsv file, got "),
     ],
@@ -150,3 +150,94 @@ def test_wrong_data(fails, tmp_path):
     message = fails(main, folder, "--save-dir", tmp_path / "run")
     assert "data: expected a column 'label' in its manifest, got sequence, split, annotations, duration" in message
     assert not (tmp_path / "run").exists()
+
+
+NUMBERS = np.round(np.random.default_rng(0).normal(size=20), 3)
+
+
+def write_numbers(folder, kind):
+    """The recordings, labelled with numbers, as users have them."""
+    if kind == "npz":
+        np.savez(folder / "own.npz", *RECORDINGS, labels=NUMBERS)
+        return folder / "own.npz"
+    if kind == "csv":  # as in tables with decimal commas
+        lines = [f"r{n};{label};{x};{x * n}" for n, label in enumerate(NUMBERS) for x in range(5)]
+        (folder / "own.csv").write_text("\n".join(["sequence;label;x;y", *lines]).replace(".", ","))
+        return folder / "own.csv"
+    own = folder / "own"
+    own.mkdir()
+    lines = ["sequence,split,label"]
+    for number, (recording, label) in enumerate(zip(RECORDINGS, NUMBERS)):
+        np.save(own / f"{number}.npy", recording)
+        lines.append(f"{number},{('train', 'train', 'valid', 'test')[number % 4]},{label}")
+    (own / "manifest.csv").write_text("\n".join(lines))
+    return own
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "folder", "prepared"])
+def test_labels_with_fractions_are_numbers_to_predict(capsys, tmp_path, kind):
+    source, run = write_numbers(tmp_path, kind), tmp_path / "run"
+    if kind == "prepared":
+        assert prepare(["features", str(source), str(tmp_path / "prepared")]) == 0
+        source = tmp_path / "prepared"
+    assert main([*map(str, (source, "--save-dir", run, *QUICK))]) == 0
+    captured = capsys.readouterr()
+    assert "; labels are numbers to predict (with --no-regression they are classes)\n" in captured.out + captured.err
+    table = captured.out[captured.out.index("| split") :].splitlines()
+    head, valid = (line.strip("| ").split(" | ") for line in (table[0], table[2]))
+    assert head[:3] == ["split", "root mean square error", "deviation of labels"] and valid[0] == "valid"
+    manifest = ((source if kind == "prepared" else run / "data") / "manifest.tsv").read_text().splitlines()
+    labels = [float(line.split("\t")[3]) for line in manifest if "\tvalid\t" in line]
+    assert set(labels) < set(NUMBERS) and float(valid[2]) == pytest.approx(np.std(labels), rel=1e-3)
+    estimator = SkipRNNRegressor.load(run / "checkpoint_best.pt")
+    if kind != "csv":
+        validated = [recording for recording, label in zip(RECORDINGS, NUMBERS) if label in labels]
+        expected = [label for label in NUMBERS if label in labels]
+        error = np.sqrt(np.mean((estimator.predict(validated) - expected) ** 2))
+        assert float(valid[1]) == pytest.approx(error, rel=1e-3)
+
+
+def test_regression_or_not(prints, fails, source, tmp_path):
+    np.savez(tmp_path / "counts.npz", *RECORDINGS, labels=np.arange(20) % 5)
+    prints(main, tmp_path / "counts.npz", "--save-dir", tmp_path / "run", "--regression", *QUICK)
+    assert SkipRNNRegressor.load(tmp_path / "run/checkpoint_best.pt").predict(RECORDINGS).shape == (20,)
+    prints(main, tmp_path / "run/data", "--save-dir", tmp_path / "again", *QUICK)  # a folder that remembers
+    assert SkipRNNRegressor.load(tmp_path / "again/checkpoint_best.pt").max_updates == 3
+    message = fails(main, source, "--save-dir", tmp_path / "no", "--regression", *QUICK)
+    assert "labels: expected finite numbers to predict, [N] or [N, outputs], got <U4 (20,)" in message
+    np.savez(tmp_path / "numbers.npz", *RECORDINGS, labels=NUMBERS)
+    message = fails(main, tmp_path / "numbers.npz", "--save-dir", tmp_path / "no", "--no-regression", *QUICK)
+    assert "labels: expected whole numbers or names in one row, got float64 (20,)" in message
+    (tmp_path / "own.csv").write_text("sequence,label,x\n" + "".join(f"{n},{n % 2}.5,{n}\n" for n in range(20)))
+    prints(main, tmp_path / "own.csv", "--save-dir", tmp_path / "classes", "--no-regression", *QUICK)
+    assert SkipRNNClassifier.load(tmp_path / "classes/checkpoint_best.pt").classes_.tolist() == ["0.5", "1.5"]
+    lines = "".join(f"{n},{n}.5,{n}\n" for n in range(19))
+    (tmp_path / "own.csv").write_text(f"sequence,label,x\n{lines}19,up,3\n")
+    message = fails(main, tmp_path / "own.csv", "--save-dir", tmp_path / "no", "--regression", *QUICK)
+    assert "own.csv:21: label: expected a number to predict, got 'up'" in message
+    assert not (tmp_path / "no").exists()
+
+
+def test_what_is_good_enough(fails, prints, source, tmp_path):
+    """The thriftiest checkpoint is kept, and an accuracy is at most 1."""
+    run = tmp_path / "run"
+    prints(main, source, "--save-dir", run, "--good-enough", 0, "--max-updates", 25, "--hidden-size", 6)
+    estimator = SkipRNNClassifier.load(run / "checkpoint_best.pt")
+    assert estimator.good_enough == 0
+    message = fails(main, source, "--save-dir", tmp_path / "no", "--good-enough", 95, *QUICK)
+    assert "--good-enough: expected an accuracy, a number from 0 to 1, got 95" in message
+    assert not (tmp_path / "no").exists()
+
+
+def test_times_keep_their_precision(prints, tmp_path):
+    """Unix times, which float32 rounds to two minutes."""
+    recordings = [1.7e9 + recording for recording in RECORDINGS]
+    np.savez(tmp_path / "own.npz", *recordings, labels=LABELS)
+    prints(main, tmp_path / "own.npz", "--save-dir", tmp_path / "run", *QUICK)
+    task = SkipRNNClassifier.load(tmp_path / "run/checkpoint_best.pt").hub_.task
+    mean, std = task.facts.statistics
+    np.testing.assert_allclose(task.encode(recordings[0]), (recordings[0] - mean) / std, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(std, np.concatenate(RECORDINGS).std(0), rtol=0.2)
+    task.load_dataset("valid")
+    item = task.dataset("valid")[0]["x"]
+    assert len(np.unique(item[:, 0])) == len(item)

@@ -1,6 +1,7 @@
 """``with_budget`` around other criterions."""
 
 import argparse
+import math
 from types import SimpleNamespace
 from unittest import mock
 
@@ -12,7 +13,13 @@ from torch.utils.checkpoint import checkpoint
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin.criterions.listening import listen
-from skiprnn_plugin.criterions.with_budget import WithBudgetConfig, WithBudgetCriterion, parse_options, per_sequence
+from skiprnn_plugin.criterions.with_budget import (
+    PREFIX,
+    WithBudgetConfig,
+    WithBudgetCriterion,
+    parse_options,
+    per_sequence,
+)
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM
 from skiprnn_plugin.tasks.stopping import LOGGED, StopsInOrder
 
@@ -96,8 +103,8 @@ def test_lambda_does_not_depend_on_the_sample_size(size, budget):
     got, wanted = (torch.autograd.grad(total, list(model.parameters())) for total in (loss / float(size), expected))
     torch.testing.assert_close(got, wanted)
     logged = log_values(criterion, [[log]])
-    base = base.detach()
-    assert logged["loss"] == pytest.approx(float(base)) and logged["task_loss"] == pytest.approx(float(base / size))
+    assert logged["loss"] == pytest.approx(float(expected.detach()))
+    assert logged["task_loss"] == pytest.approx(float(base.detach() / size))
     assert logged["budget_loss"] == pytest.approx(0.25 * float(paid.mean()))
     assert logged["updates"] == pytest.approx(float(count.mean()))
     assert logged["updates_std"] == pytest.approx(float(count.std(unbiased=False)))
@@ -224,7 +231,31 @@ def test_reduces_what_the_base_criterion_reduces():
     assert not criterion.logging_outputs_can_be_summed()
     log = criterion(Tagger(), sample())[2]
     assert log["note"] == "text"
-    assert log_values(criterion, [[log, log]])["loss"] == pytest.approx(2 * float(log["loss"]))
+    with metrics.aggregate(new_root=True) as meters:
+        type(criterion).reduce_metrics([log, log])
+    assert meters["_base_loss"].avg == pytest.approx(2 * float(log["loss"]))
+
+
+def test_perplexity_is_that_of_the_base_criterion():
+    """Over several batches, in aggregators within each other, and after those of a run were restored."""
+    criterion = build("cross_entropy", base_options={"sentence_avg": False})
+    outer, inner = [], []
+    with metrics.aggregate("outer", new_root=True) as kept:
+        for loss, updates in ((2.0, 3.0), (4.0, 1.0)):
+            sums = {"loss": loss + 0.25 * updates, "task_loss": loss, "sample_size": 1, "nsentences": 1}
+            sums.update(updates=updates, updates_squared=updates**2, steps=4, flops=1, increments=0)
+            output = {"loss": loss, "ntokens": 1, "nsentences": 1, "sample_size": 1}
+            output.update({PREFIX + name: value for name, value in sums.items()})
+            with metrics.aggregate() as meters:
+                type(criterion).reduce_metrics([output])
+                criterion.log_budget([output])
+            inner.append(meters.get_smoothed_values())
+            outer.append(kept.get_smoothed_values())
+            stored = kept.state_dict()
+            kept.load_state_dict(stored)
+    for found, loss, updates in ((inner[0], 2, 3), (inner[1], 4, 1), (outer[0], 2, 3), (outer[1], 3, 2)):
+        assert found["loss"] == pytest.approx(loss + 0.25 * updates) and found["task_loss"] == loss
+        assert found["ppl"] == pytest.approx(math.exp(loss), rel=1e-2)
 
 
 def test_the_base_criterion_sees_what_it_logged_alone(monkeypatch):
@@ -249,7 +280,7 @@ def test_equals_our_own_criterion(tmp_path):
     """fairseq's cross-entropy over sentences + budget is cross_entropy_with_budget, parameters and all."""
     ours = train(tmp_path / "ours", "--cost-per-sample", 1e-3, **FREQUENCY)
     wrapped = train(tmp_path / "wrapped", *with_budget("cross_entropy", "--sentence-avg"), **FREQUENCY)
-    for name in ("task_loss", "budget_loss", "updates", "updates_std", "update_fraction", "flops", "increment"):
+    for name in ("loss", "task_loss", "budget_loss", "updates", "updates_std", "update_fraction", "flops", "increment"):
         for a, b in zip(ours["train_inner"] + ours["valid"], wrapped["train_inner"] + wrapped["valid"]):
             name = name if name in a else f"valid_{name}"
             assert a[name] == pytest.approx(b[name], rel=1e-5)

@@ -133,10 +133,17 @@ def test_an_engine_that_can_not_train_a_model_of_any_task(engine):
         SkipGRU(3, 4, layer_norm=True, engine=engine)
 
 
+def write_numbers(folder):
+    """Features that are labelled with numbers."""
+    manifest = write_features(folder) / "manifest.tsv"
+    manifest.write_text(manifest.read_text().replace("\tup", "\t1.5").replace("\tdown", "\t-0.5"))
+
+
 STORED = {
     "sequential_mnist": write_digits,
     "feature_classification": write_features,
     "feature_localization": write_localization,
+    "feature_regression": write_numbers,
     "imdb_sentiment": write_texts,
 }
 

@@ -18,6 +18,6 @@ fairseq-preprocess --only-source --trainpref "$folder/train.label" --validpref "
 fairseq-train "$folder/data" --user-dir "$here" --task sentence_prediction --num-classes 2 --arch lstm_classifier \
     --criterion with_budget --base-criterion sentence_prediction --cost-per-sample 1e-3 --cost-warmup-updates 300 \
     --optimizer adam --lr 3e-3 --clip-norm 1.0 --batch-size 32 --required-batch-size-multiple 1 \
-    --max-update 600 --no-epoch-checkpoints --cpu --num-workers 0 --save-dir "$folder/run"
+    --max-update 600 --best-checkpoint-metric task_loss --no-epoch-checkpoints --cpu --num-workers 0 --save-dir "$folder/run"
 fairseq-validate "$folder/data" --user-dir "$here" --task sentence_prediction --criterion sentence_prediction \
     --path "$folder/run/checkpoint_best.pt" --batch-size 100 --required-batch-size-multiple 1 --cpu

@@ -33,7 +33,7 @@ fairseq-train "$folder/data" --user-dir "$plugin" --task translation \
     --base-criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
     --cost-per-sample 5e-3 --optimizer adam --lr 3e-3 --clip-norm 1.0 --max-tokens 1000 \
     --required-batch-size-multiple 1 --max-update 1600 --cpu --save-dir "$folder/run" \
-    --no-epoch-checkpoints --num-workers 0 "$@"
+    --best-checkpoint-metric task_loss --no-epoch-checkpoints --num-workers 0 "$@"
 
 best=$folder/run/checkpoint_best.pt
 test=(--user-dir "$plugin" --path "$best" --max-tokens 2000 --required-batch-size-multiple 1 --cpu)

@@ -2,6 +2,8 @@
 
 from typing import Any, Dict, Iterable, List, TextIO, Tuple
 
+import numpy as np
+
 from ...hub import Prediction, SkipRNNHub
 from ...runs.inputs import Input
 from ...runs.outcomes import as_timeline, find_likeliest, has_classes, has_spans
@@ -27,7 +29,8 @@ def as_rows(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: flo
 
 def _as_outcomes(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> List[List[str]]:
     if not has_classes(hub):
-        return [[" ".join(f"{value:.6g}" for value in prediction.values.ravel())]]
+        digits = 8 if prediction.values.dtype == np.float64 else 6  # numbers in a unit may be large and differ little
+        return [[" ".join(f"{value:.{digits}g}" for value in prediction.values.ravel())]]
     label, probability = find_likeliest(hub, read, prediction)
     if not has_spans(hub):
         return [[label, f"{probability:.4f}"]]

@@ -25,7 +25,8 @@ def name_division(seed: str) -> Dict[str, Any]:
 
 
 def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> None:
-    """The options of :data:`OF_DIVISION`, with ``seed`` as the name of the seed, and of :data:`OF_COLUMNS`."""
+    """The options of :data:`OF_DIVISION`, with ``seed`` as the name of the seed, of :data:`OF_COLUMNS`, and
+    ``--regression``, which is for folders too."""
     division = parser.add_argument_group(f"options for {ONE_FILE}, whose sequences are divided into splits")
     division.add_argument("--held-out-subjects", nargs="+", metavar="S", help="subjects of split test (default: drawn)")
     division.add_argument("--valid-subjects", nargs="+", metavar="S", help="subjects of split valid (default: drawn)")
@@ -44,6 +45,11 @@ def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> N
         "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
     )
     columns.add_argument("--label-column", metavar="NAME", help="the class of a sequence (default: label)")
+    parser.add_argument(
+        "--regression",
+        action=argparse.BooleanOptionalAction,
+        help="whether labels are numbers to predict, not classes (default: if all are numbers and any has a fraction)",
+    )
     columns.add_argument(
         "--ignore-columns",
         nargs="+",
@@ -76,10 +82,10 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     with as_option_errors({**known, **OF_COLUMNS}):
         if args.source.suffix.lower() == ".npz":
             refuse(args, OF_COLUMNS, "a .csv or .tsv file")
-            return read_npz(args.source, divide), options
+            return read_npz(args.source, divide, args.regression), options
         columns = _options(args, OF_COLUMNS)
         names = Columns(columns["sequence_column"], columns["label_column"], ignored=tuple(columns["ignore_columns"]))
-        source, is_divided = read_csv(args.source, names, divide)
+        source, is_divided = read_csv(args.source, names, divide, args.regression)
         return source, {**(options if is_divided else {}), **columns}
 
 

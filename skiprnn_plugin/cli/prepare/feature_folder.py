@@ -17,9 +17,10 @@ def add_folder_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--dtype",
-        choices=("float16", "float32"),
+        choices=("float16", "float32", "float64"),
         default="float32",
-        help="the stored numbers' dtype (default: %(default)s)",
+        help="the stored numbers' dtype; float64 for large numbers that differ little, such as times (default: "
+        "%(default)s)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DEST, if this command has made it")
 
@@ -44,6 +45,8 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
 
 
 def _summary(dest: Path, record: Dict[str, Any]) -> str:
+    from ...prepare.write_features import LABELS, NUMBERS, ROUGH, ROUNDED
+
     splits = ", ".join(
         f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
         for split, counts in record["splits"].items()
@@ -51,6 +54,14 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
     names = record.get("feature_names", ())
     shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     made = f"{dest}: {splits}; {record['features']:,} features" + (f" ({shown})" if names else "")
+    if record.get(LABELS) == NUMBERS:
+        made += "; labels are numbers to predict (with --no-regression they are classes)"
+    if ROUNDED in record:
+        rounded = ", ".join(str(names[place] if names else place) for place in record[ROUNDED][:MOST_NAMES])
+        made += (
+            f"; {record['dtype']} rounds features {rounded} by more than {ROUGH:.0%} of their standard deviation: give "
+            "a wider --dtype, such as float64"
+        )
     left_out = record["passed_over"]
     if not left_out:
         return made

@@ -49,11 +49,13 @@ def _read_source(args: argparse.Namespace):
         raise UserError(f"{args.source}: no such file or folder")
     if args.annotations or args.classes:
         refuse(args, {**OF_DIVISION, **OF_COLUMNS}, ONE_FILE)
+        if args.regression is not None:
+            raise UserError("--regression: expected labels, got --annotations, of Charades")
         if not (args.annotations and args.classes):
             raise UserError("--annotations, --classes: expected both, of Charades")
         names = {"annotations": [path.name for path in args.annotations], "classes": args.classes.name}
         return read_charades(args.source, args.annotations, args.classes), names
     if args.source.is_dir():
         refuse(args, {**OF_DIVISION, **OF_COLUMNS}, ONE_FILE)
-        return read_folder(args.source), {}
+        return read_folder(args.source, args.regression), {}
     return read_file(args)

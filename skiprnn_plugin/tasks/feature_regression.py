@@ -1,0 +1,67 @@
+"""Predict numbers for sequences of features, such as a sensor's readings."""
+
+from dataclasses import dataclass
+from typing import List, Sequence, Tuple
+
+import numpy as np
+from fairseq.tasks import register_task
+
+from ..data.features import FeatureDataset, FolderFacts
+from ..data.manifest import Item, find_manifest
+from ..data.targets import measure_targets, read_targets
+from .features import FeatureTask, FeatureTaskConfig
+
+
+@dataclass
+class FeatureRegressionConfig(FeatureTaskConfig):
+    pass
+
+
+@register_task("feature_regression", dataclass=FeatureRegressionConfig)
+class FeatureRegressionTask(FeatureTask):
+    """Predicts the numbers that the manifest's column ``label`` holds for a sequence: one, or several separated by
+    spaces.
+
+    The model is trained to predict them at mean 0 and standard deviation 1 over the split train. Its predictions for
+    users, and the ``mse`` that is logged, are in the unit of the labels.
+    """
+
+    predicts = "numbers"
+    columns = ("label",)
+
+    def read_facts(self) -> FolderFacts:
+        facts = super().read_facts()
+        items = [item for item in self.items if item.split == "train"]
+        if not items:
+            raise ValueError(f"{find_manifest(self.folder)}: expected sequences of split 'train', got none")
+        return facts._replace(targets=measure_targets(read_targets(self.folder, items)))
+
+    def find_classes(self) -> List[str]:
+        return []
+
+    def use(self, facts: FolderFacts) -> None:
+        super().use(facts)
+        self.class_names, self.output_size = None, len(facts.targets.mean)
+        self.target_scale = facts.targets.scale
+
+    def check_items(self, items: Sequence[Item]) -> None:
+        targets = read_targets(self.folder, items)
+        if targets.shape[1] != self.output_size:
+            raise ValueError(
+                f"{find_manifest(self.folder)}:{items[0].line}: label: expected {self.output_size} numbers, as in "
+                f"split train, got {items[0].label!r}"
+            )
+
+    def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> FeatureDataset:
+        targets = read_targets(self.folder, [self.items[position] for position in positions])
+        targets = self.facts.targets.normalize(targets).astype(np.float32)
+        return FeatureDataset(self.store, self.frames, positions, targets, key, fixed)
+
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers in the unit of the labels, float64."""
+        return self.facts.targets.restore(numbers)
+
+    def describe_outcome(self, target: np.ndarray, prediction: np.ndarray) -> str:
+        if prediction.size > 1:
+            return super().describe_outcome(self.decode(target), self.decode(prediction))
+        return f"target {self.decode(target).item():.8g}, predicted {self.decode(prediction).item():.8g}"
