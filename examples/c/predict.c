@@ -91,7 +91,7 @@ static const void *find_tensor(const Model *model, const char *name, uint64_t by
     const char *offsets = strstr(value, "\"data_offsets\":[");
     if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2 || end > model->data_size ||
         end - begin != bytes)
-        fail(name, "a tensor of another size was expected");
+        fail(name, "the tensor has the wrong size");
     return model->data + begin;
 }
 
@@ -118,7 +118,7 @@ static double *read_csv(const char *path, int64_t width, int64_t *steps) {
         }
         numbers[count++] = number;
     }
-    if (!feof(file) || count == 0 || count % width) fail(path, "lines of as many numbers as the model reads were expected");
+    if (!feof(file) || count == 0 || count % width) fail(path, "expected as many numbers in each line as the model has inputs, separated by commas");
     fclose(file);
     *steps = count / width;
     return numbers;

@@ -23,6 +23,10 @@ int main(void) {
         printf("%ld ", time);
     }
 end:
+    if (time == 0 || !feof(sensor)) {
+        printf("recording.csv: expected lines of %d numbers separated by commas\n", MODEL_INPUTS);
+        return 1;
+    }
     model_predict(&state, probabilities);
     int best = 0;
     for (int j = 1; j < MODEL_OUTPUTS; j++)

@@ -1,12 +1,12 @@
 """``skiprnn-export``: writes a trained model to a file that other programs can run."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 from ..arguments import UserError
-from ..reading import first_sentence
 from ..runs.checkpoint import load_hub
 from .command import add_version, run_command
 from .loading import HUB_HELP, add_loading_arguments, prepare_loading
@@ -15,7 +15,7 @@ PROGRAM = "skiprnn-export"
 DESCRIPTION = """
 Write a trained model to a file: OUT.safetensors (its weights and what is needed to use them; for programs in any
 language, such as examples/c), OUT.h (C99 for microcontrollers), OUT.onnx (for onnxruntime and others) or OUT.pt2 (a
-program of torch.export). The model reads numbers, in one direction.
+program of torch.export). The model must read numbers (not token ids), in one direction.
 """
 KINDS = {"step": (".onnx", ".h"), "sequence": (".onnx", ".pt2")}  # what a format can hold
 SUFFIXES = (".safetensors", ".h", ".onnx", ".pt2")
@@ -48,51 +48,49 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(f"--what: expected {' or '.join(KINDS[args.what])} for {args.what}, got {args.output.name!r}")
     if args.name is not None and suffix != ".h":
         raise UserError(f"--name: expected an OUT that ends in .h, got {args.output.name!r}")
+    name = args.name or args.output.stem.replace("-", "_")
+    if suffix == ".h" and not (name.isascii() and name.isidentifier()):
+        raise UserError(f"--name: expected letters, digits and _, not beginning with a digit, got {name!r}")
     if not args.output.parent.is_dir():
         raise UserError(f"OUT: no such folder: {args.output.parent}")
     hub = load_hub(args.checkpoint, prepare_loading(args))
     from ..export.parts import collect_parts
+    from ..export.writing import write_whole
 
     try:
         parts = collect_parts(hub)
-        what = write(hub.model, parts, args.output, args.what, args.name)
+        content, what = make(hub.model, parts, suffix, args.what, name)
+        write_whole(args.output, content)
     except ImportError as error:
         raise UserError(f"{suffix}: needs the package {error.name}; pip install 'skiprnn-plugin[export]'") from error
     except OSError as error:
         raise UserError(f"{args.output}: {error.strerror}") from error
     except ValueError as error:
-        raise UserError(f"{args.checkpoint}: {first_sentence(error)}") from error
+        raise UserError(f"{args.checkpoint}: {error}") from error
     return f"{args.output}: {what}, {args.output.stat().st_size:,} bytes"
 
 
-def write(model, parts, output: Path, what: Optional[str], name: Optional[str]) -> str:
-    """Write the file in the format of its suffix; returns what it holds."""
-    from ..export.writing import write_whole
+def make(model, parts, suffix: str, what: Optional[str], name: str) -> Tuple[bytes, str]:
+    """The content of the file in the format of its suffix, and what to call it."""
+    if suffix == ".safetensors":
+        from ..export.safetensors_file import make_safetensors
 
-    if output.suffix == ".safetensors":
-        from ..export.safetensors_file import write_safetensors
-
-        write_whole(output, lambda part: write_safetensors(parts, part))
-        return "weights and metadata"
-    if output.suffix == ".h":
+        return make_safetensors(parts), "weights and metadata"
+    if suffix == ".h":
         from ..export.c_header import make_header
 
-        text = make_header(parts, name or output.stem.replace("-", "_"))
-        write_whole(output, lambda part: part.write_text(text, encoding="utf-8"))
-        return "a model in C"
-    if output.suffix == ".onnx":
+        return make_header(parts, name).encode(), "a model in C"
+    if suffix == ".onnx":
         from ..export.onnx_file import make_onnx
 
-        data = make_onnx(parts, what or "step").SerializeToString()
-        write_whole(output, lambda part: part.write_bytes(data))
-        return f"an ONNX model that reads a {what or 'step'}"
+        return make_onnx(parts, what or "step").SerializeToString(), f"an ONNX model that reads a {what or 'step'}"
     import torch
 
     from ..export.torch_program import make_program
 
-    program = make_program(model, parts)
-    write_whole(output, lambda part: torch.export.save(program, part))
-    return "a program of torch.export"
+    buffer = io.BytesIO()
+    torch.export.save(make_program(model, parts), buffer)
+    return buffer.getvalue(), "a program of torch.export"
 
 
 if __name__ == "__main__":

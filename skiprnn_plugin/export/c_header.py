@@ -5,7 +5,7 @@ from typing import Iterator
 
 import numpy as np
 
-from .parts import Parts
+from .parts import Parts, check_threshold
 
 LINE = 8  # numbers in a line of an array
 
@@ -196,10 +196,9 @@ def make_header(parts: Parts, name: str) -> str:
     Raises:
         ValueError: ``name`` is no identifier of C, or the threshold is 1 or more.
     """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+    if not (name.isascii() and name.isidentifier()):
         raise ValueError(f"name: expected an identifier of C, got {name!r}")
-    if not 0 <= parts.threshold < 1:
-        raise ValueError(f"threshold: expected a number from 0 to below 1, got {parts.threshold}")
+    check_threshold(parts)
     meaning, activation = ACTIVATIONS[parts.predicts]
     values = {
         "inputs": parts.input_size,
@@ -215,14 +214,16 @@ def make_header(parts: Parts, name: str) -> str:
         "meaning": meaning,
         "activation": activation,
     }
-    sections = [HEAD, _class_names(parts), *_arrays(parts), SIGMOID, LAYERS[parts.cell], START]
+    names = "\nstatic const char *const NAME_classes[NAME_OUTPUTS] = {$class_names};\n" if parts.class_names else ""
+    sections = [HEAD, names, *_arrays(parts), SIGMOID, LAYERS[parts.cell], START]
     sections += [WAIT] if parts.gate_layers else []
     text = "".join([*sections, UPDATE, PREDICT])
     for key, value in values.items():
         text = text.replace(f"${key}", str(value))
     guard = name.upper()
     text = re.sub(r"\bNAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)", f"{guard}_", text)
-    return text.replace("NAME_", f"{name}_")
+    text = text.replace("NAME_", f"{name}_")
+    return text.replace("$class_names", ", ".join(map(_string, parts.class_names)))  # last, as names may be anything
 
 
 NORMALIZE = """\
@@ -249,13 +250,6 @@ def _wait(parts: Parts) -> str:
         weights = "NAME_update_weight" + (f" + {position} * NAME_HIDDEN" if position else "")
         lines.append(f"    sum += NAME_dot({weights}, state->{'c' if parts.has_c else 'h'}[{layer}], NAME_HIDDEN);\n")
     return "".join([*lines, "    return NAME_wait(NAME_sigmoid(sum));\n"])
-
-
-def _class_names(parts: Parts) -> str:
-    if not parts.class_names:
-        return ""
-    names = ", ".join(_string(name) for name in parts.class_names)
-    return f"\nstatic const char *const NAME_classes[NAME_OUTPUTS] = {{{names}}};\n"
 
 
 def _string(text: str) -> str:

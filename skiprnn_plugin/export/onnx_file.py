@@ -8,7 +8,7 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..ops.types import SkipState
-from .parts import Parts
+from .parts import Parts, check_threshold
 from .waits import NEVER, longest_waits
 
 OPSET, IR_VERSION = 17, 8
@@ -23,8 +23,8 @@ def make_onnx(parts: Parts, what: str):
         x [B, D], h and c [L, B, H] -> prediction [B, O], h, c, p [B], wait int64 [B]: how many samples later the next
         wanted one comes (1: the next sample; 2**63 - 1: none).
     ``sequence``:
-        x [B, T, D], lengths int64 [B], h, c, p and acc [B] -> prediction [B, O] ([B, T, O] if the model predicts at
-        every step), updates bool [B, T], h, c, p, acc.
+        x [B, T, D] with T at least 1, lengths int64 [B], h, c, p and acc [B] -> prediction [B, O] ([B, T, O] if the
+        model predicts at every step), updates bool [B, T], h, c, p, acc.
 
     Inputs other than x may be left out: the lengths are then T, and the state the learned initial one.
 
@@ -34,8 +34,7 @@ def make_onnx(parts: Parts, what: str):
     """
     from onnx import checker, helper
 
-    if not 0 <= parts.threshold < 1:
-        raise ValueError(f"threshold: expected a number from 0 to below 1, got {parts.threshold}")
+    check_threshold(parts)
     graph = {"step": _make_step, "sequence": _make_sequence}[what](parts)
     used = set(_used_names(graph))
     unused = [tensor for tensor in graph.initializer if tensor.name not in used]

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..hub import SkipRNNHub
-from ..modules.skip_rnn import SkipRNNBase
 from ..ops.cells import CELLS
+
+PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Parts:
         threshold: a step is updated if v exceeds it.
         tensors: float32 arrays. Those of the module have its parameters' names (``weight_ih_l0``, ...,
             ``update_weight`` [len(gate_layers) * H], ``update_bias`` [1], ``initial_h`` [L, H], ``initial_c``);
-            ``head_weight`` [output_size, H] and ``head_bias`` [output_size] are the linear head's.
+            ``head_weight`` [output_size, H] and ``head_bias`` [output_size] are the linear head's, which predicts
+            numbers in the unit of the labels.
         mean, std: what the input is normalised by, float64 [D]; None if it is read as it is.
         class_names: names of the outputs; () for numbers.
         predicts: ``"classes"`` (a softmax follows the head), ``"labels"`` (a sigmoid) or ``"numbers"``.
@@ -65,16 +66,14 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
     """
     hub._check_task()
     model, task = hub.model, hub.task
-    rnn = getattr(model, "rnn", None)
-    head = getattr(model, "head", None)
-    if not isinstance(rnn, SkipRNNBase) or not isinstance(head, torch.nn.Linear):
-        raise ValueError(
-            f"expected fairseq's model skip_rnn, with a Skip RNN and a linear head, got {type(model).__name__}"
-        )
+    if type(model).__qualname__ != "SkipRNNModel" or not type(model).__module__.startswith(f"{PACKAGE}."):
+        # a model of a user's own could do anything between the Skip RNN and the head
+        raise ValueError(f"expected the model skip_rnn of this package, got {type(model).__name__}")
+    rnn, head = model.rnn, model.head
     if hub.reads_words:
         raise ValueError("expected a model that reads numbers, this one reads token ids")
     if rnn.bidirectional:
-        raise ValueError("expected one direction, this model reads the end of a sequence before its first step")
+        raise ValueError("expected a model of one direction, this one is bidirectional")
     if rnn.layer_norm:
         raise ValueError("expected a model without layer norm, which only the engine reference has")
     if rnn.cell not in CELLS or CELLS[rnn.cell].__module__ != CELLS["gru"].__module__:
@@ -96,9 +95,13 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
     if rule == "full":
         tensors = {name: value for name, value in tensors.items() if not name.startswith("update_")}
     tensors["head_weight"], tensors["head_bias"] = _as_array(head.weight), _as_array(head.bias)
+    targets = getattr(getattr(task, "facts", None), "targets", None)
+    if targets is not None:  # the head then predicts in the unit of the labels
+        tensors["head_weight"] = (tensors["head_weight"] * targets.scale[:, None]).astype(np.float32)
+        tensors["head_bias"] = targets.restore(tensors["head_bias"]).astype(np.float32)
     wrong = [name for name, value in tensors.items() if not np.isfinite(value).all()]
     if wrong:
-        raise ValueError(f"expected finite weights, {wrong[0]} has others")
+        raise ValueError(f"expected finite numbers, {wrong[0]} has infinite or NaN values")
     return Parts(
         cell=rnn.cell,
         input_size=rnn.input_size,
@@ -109,11 +112,17 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
         threshold=float(rnn.threshold),
         tensors=tensors,
         mean=None if statistics is None else np.asarray(statistics.mean, np.float64),
-        std=None if statistics is None else np.where(statistics.std > 0, statistics.std, 1).astype(np.float64),
+        std=None if statistics is None else np.asarray(statistics.scale, np.float64),
         class_names=tuple(hub.class_names) if task.predicts in ("classes", "labels") else (),
         predicts=task.predicts,
         per_step=task.per_step,
     )
+
+
+def check_threshold(parts: Parts) -> None:
+    """Raise ValueError for a threshold that no sum of update probabilities exceeds."""
+    if not 0 <= np.float32(parts.threshold) < 1:
+        raise ValueError(f"threshold: expected a number from 0 to below 1, got {parts.threshold}")
 
 
 def _as_array(tensor: Tensor) -> np.ndarray:

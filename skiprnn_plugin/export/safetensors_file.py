@@ -1,7 +1,6 @@
 """Files of the library safetensors: the weights under torch's names, and in the metadata all that is needed to use
 them, in any language. examples/c reads such a file."""
 
-from pathlib import Path
 from typing import Dict
 
 import numpy as np
@@ -31,11 +30,12 @@ def make_metadata(parts: Parts) -> Dict[str, str]:
     }
 
 
-def write_safetensors(parts: Parts, path: Path) -> None:
-    """Write the file. ``mean`` and ``std`` are float64 [D], in files of models that normalise; all else is float32."""
-    from safetensors.numpy import save_file
+def make_safetensors(parts: Parts) -> bytes:
+    """The content of the file. ``mean`` and ``std`` are float64 [D], in files of models that normalise; all else is
+    float32."""
+    from safetensors.numpy import save
 
     tensors: Dict[str, np.ndarray] = dict(parts.tensors)
     if parts.mean is not None:
         tensors.update(mean=parts.mean, std=parts.std)
-    save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, path, make_metadata(parts))
+    return save({name: np.ascontiguousarray(array) for name, array in tensors.items()}, make_metadata(parts))

@@ -21,6 +21,8 @@ class Deployed(nn.Module):
     def __init__(self, model: nn.Module, parts: Parts):
         super().__init__()
         self.rnn, self.head = copy.deepcopy(model.rnn), copy.deepcopy(model.head)
+        self.head.weight.data.copy_(torch.from_numpy(parts.tensors["head_weight"]))
+        self.head.bias.data.copy_(torch.from_numpy(parts.tensors["head_bias"]))
         self.requires_grad_(False)  # a program whose results can be used without no_grad
         self.predicts, self.per_step = parts.predicts, parts.per_step
         self.always = not parts.gate_layers

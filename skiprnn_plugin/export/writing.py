@@ -1,14 +1,13 @@
-"""Writing files whole: an interrupted or failed export leaves no part of a file, and an older file as it was."""
+"""Writing files whole: an interrupted or failed export leaves no partial file and does not change an existing one."""
 
 from pathlib import Path
-from typing import Callable
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write`` with the path of a temporary file beside ``path``, and put it in place of ``path``."""
-    part = path.with_name(f".part-{path.name}")  # torch.export.save wants the suffix
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary file beside it."""
+    part = path.with_name(f".{path.name}.part")
     try:
-        write(part)
+        part.write_bytes(content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

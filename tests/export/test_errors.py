@@ -11,6 +11,7 @@ from skiprnn_plugin.cli.export import main
 from skiprnn_plugin.export.c_header import make_header
 from skiprnn_plugin.export.onnx_file import make_onnx
 from skiprnn_plugin.export.parts import Parts, collect_parts
+from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 from skiprnn_plugin.modules import SkipGRU
 
 from ..cli.conftest import fails  # noqa: F401  (a fixture)
@@ -32,12 +33,12 @@ def checkpoint(tmp_path_factory):
         ("model.h", ["--what", "sequence"], "--what: expected .onnx or .pt2 for sequence, got 'model.h'"),
         ("model.onnx", ["--name", "x"], "--name: expected an OUT that ends in .h, got 'model.onnx'"),
         ("missing/model.h", [], "OUT: no such folder: "),
-        ("2-sensors.h", [], "name: expected an identifier of C, got '2_sensors'"),
+        ("2-sensors.h", [], "--name: expected letters, digits and _, not beginning with a digit, got '2_sensors'"),
     ],
 )
 def test_wrong_options(checkpoint, tmp_path, fails, output, options, message):  # noqa: F811
     (tmp_path / "model.h").write_text("older")
-    assert message in fails(main, checkpoint, tmp_path / output, *options)
+    assert f"error: {message}" in fails(main, checkpoint, tmp_path / output, *options)
     assert [file.name for file in tmp_path.iterdir()] == ["model.h"]
     assert (tmp_path / "model.h").read_text() == "older"
 
@@ -50,12 +51,11 @@ def test_missing_package(checkpoint, tmp_path, fails, monkeypatch):  # noqa: F81
     )
 
 
-def make_hub(update_rule="learned", reads_words=False, length=None, head=True, **options):
+def make_hub(update_rule="learned", reads_words=False, length=None, own=None, **options):
     """A hub as far as the exporters look at it."""
-    model = nn.Module()
-    model.rnn = SkipGRU(3, 4, **options)
-    if head:
-        model.head = nn.Linear(4, 2)
+    model = SkipRNNModel.__new__(SkipRNNModel) if own is None else own()
+    nn.Module.__init__(model)
+    model.rnn, model.head = SkipGRU(3, 4, **options), nn.Linear(4, 2)
     frames = SimpleNamespace(fit=SimpleNamespace(length=length), statistics=None)
     task = SimpleNamespace(frames=frames, predicts="classes", per_step=False)
     cfg = SimpleNamespace(model=SimpleNamespace(update_rule=update_rule))
@@ -68,12 +68,12 @@ def make_hub(update_rule="learned", reads_words=False, length=None, head=True, *
     "options, message",
     [
         ({"reads_words": True}, "expected a model that reads numbers, this one reads token ids"),
-        ({"bidirectional": True}, "expected one direction, this model reads the end of a sequence before"),
+        ({"bidirectional": True}, "expected a model of one direction, this one is bidirectional"),
         ({"layer_norm": True}, "expected a model without layer norm, which only the engine reference has"),
         ({"binarize": "bernoulli"}, "expected a model that decides by its gate alone, this one draws random numbers"),
         ({"update_rule": "random"}, "expected a model that decides by its gate alone, this one draws random numbers"),
         ({"length": 50}, "expected sequences of any length, the task crops or pads them to 50 steps"),
-        ({"head": False}, "expected fairseq's model skip_rnn, with a Skip RNN and a linear head, got Module"),
+        ({"own": nn.Module}, "expected the model skip_rnn of this package, got Module"),
     ],
     ids=str,
 )
@@ -85,7 +85,7 @@ def test_models_that_cannot_be_exported(options, message):
 def test_weights_that_are_not_finite():
     hub = make_hub()
     nn.init.constant_(hub.model.rnn.weight_hh_l0, np.inf)
-    with pytest.raises(ValueError, match="expected finite weights, weight_hh_l0 has others"):
+    with pytest.raises(ValueError, match="expected finite numbers, weight_hh_l0 has infinite or NaN values"):
         collect_parts(hub)
 
 
@@ -93,8 +93,8 @@ def test_weights_that_are_not_finite():
 def test_threshold_with_which_nothing_is_read(make):
     pytest.importorskip("onnx")
     hub = make_hub()
-    hub.model.rnn.threshold = 1.0
+    hub.model.rnn.threshold = 0.99999999  # 1 in float32
     parts = collect_parts(hub)
     assert isinstance(parts, Parts)
-    with pytest.raises(ValueError, match="threshold: expected a number from 0 to below 1, got 1.0"):
+    with pytest.raises(ValueError, match="threshold: expected a number from 0 to below 1, got 0.99999999"):
         make(parts)
