@@ -256,13 +256,14 @@ def check_models() -> None:
     train it, or one that says so in ``check_before_training``.
 
     Without this workaround training fails in the first batch. A trained model is not refused, as such an engine may
-    run it. Needed until fairseq asks a model whether it can be trained.
+    run it. The function that is replaced is the one that the tasks call to build a model: not all of them do so in
+    ``FairseqTask.build_model``. Needed until fairseq asks a model whether it can be trained.
     """
-    from fairseq.tasks import FairseqTask
+    from fairseq import models
 
     def wrap(build_model):
-        def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
-            model = build_model(self, cfg, from_checkpoint)
+        def build_and_check(cfg, task, from_checkpoint=False):
+            model = build_model(cfg, task, from_checkpoint)
             if not from_checkpoint:
                 if hasattr(model, "check_before_training"):
                     model.check_before_training()
@@ -274,7 +275,7 @@ def check_models() -> None:
 
         return build_and_check
 
-    replace(FairseqTask, "build_model", wrap)
+    replace(models, "build_model", wrap)
 
 
 def count_ctc_lengths() -> None:
