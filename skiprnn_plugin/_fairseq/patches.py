@@ -285,18 +285,24 @@ def count_ctc_lengths() -> None:
     ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
     ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
     fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
-    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a package that is only needed
-    in validation, but missing, is said before the first epoch is trained. Needed until the criterion does so itself.
+    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a model with a decoder, which
+    has ``goes_with_ctc`` False, is refused in a line that says so, and a package that is only needed in validation, but
+    missing, is said before the first epoch is trained. Needed until the criterion does so itself.
     """
     from fairseq.criterions.ctc import CtcCriterion
 
     def wrap(forward):
         def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
+            if not getattr(model, "goes_with_ctc", True):
+                raise ValueError(
+                    "--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t"
+                )
             sample = {name: value for name, value in sample.items() if name != "target_lengths"}
             if getattr(model, "predicts_padding_mask", False):
                 if importlib.util.find_spec("editdistance") is None:
                     raise ImportError(
-                        "--criterion ctc: fairseq needs editdistance in validation: pip install editdistance"
+                        "--criterion ctc: fairseq needs the package editdistance in validation: pip install "
+                        "editdistance, or this plugin with its extra speech"
                     )
                 net_input = dict(sample["net_input"])
                 steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)

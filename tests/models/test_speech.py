@@ -357,14 +357,21 @@ def test_ctc_loss(options, monkeypatch):
 
 def test_ctc_asks_for_its_criterion():
     criterion = LabelSmoothedCrossEntropyCriterion(make_task(), False, 0.1)
-    with pytest.raises(ValueError, match="^--criterion: expected ctc for an architecture that ends in _ctc, got .*$"):
+    message = "^--criterion: expected ctc for an architecture that ends in _ctc, got .* ends in _s2t goes with it$"
+    with pytest.raises(ValueError, match=message):
         criterion(build("skip_lstm_ctc"), make_sample())
+
+
+def test_ctc_refuses_a_decoder():
+    message = "^--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t$"
+    with pytest.raises(ValueError, match=message):
+        CtcCriterion(CtcCriterionConfig(sentence_avg=True), make_task())(build("full_gru_s2t"), make_sample())
 
 
 def test_ctc_says_what_it_needs(monkeypatch):
     """Before the first epoch is trained, not when it is validated."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="^--criterion ctc: .*pip install editdistance$"):
+    with pytest.raises(ImportError, match="^--criterion ctc: .*pip install editdistance, or .*speech$"):
         CtcCriterion(CtcCriterionConfig(sentence_avg=True), make_task())(build("skip_lstm_ctc"), make_sample())
 
 
