@@ -13,6 +13,7 @@ import io
 import shutil
 import subprocess
 import wave
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,13 @@ parser.add_argument("folder", type=Path, help="folder for the corpus, which is m
 parser.add_argument("utterances", type=int, nargs="?", default=6000, help="to train on (default: %(default)s)")
 parser.add_argument("--espeak", action="store_true", help="let espeak-ng speak the digits")
 args = parser.parse_intermixed_args()
+if args.utterances < 20:
+    parser.error(f"utterances: expected at least 20, got {args.utterances}")
+if args.espeak:
+    needed = {"espeak-ng": shutil.which("espeak-ng"), "kaldi-native-fbank": find_spec("kaldi_native_fbank")}
+    missing = [name for name, found in needed.items() if not found]
+    if missing:
+        parser.error(f"--espeak: expected {' and '.join(needed)}, got no {' and no '.join(missing)}")
 folder, make = args.folder.resolve(), speak_utterance if args.espeak else make_utterance
 partial = folder.with_name(folder.name + ".partial")  # renamed when everything is written
 shutil.rmtree(partial, ignore_errors=True)
