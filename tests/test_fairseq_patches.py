@@ -28,11 +28,11 @@ OPTIONS = ["--batch-size", 4, "--train-size", 64, "--save-interval-updates", 4, 
 def test_applied_once():
     import fairseq.trainer
     import fairseq.utils
-    from fairseq import options
+    from fairseq import models, options
     from fairseq.data.iterators import BufferedIterator
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
-    from fairseq.tasks.fairseq_task import FairseqTask, StatefulContainer
+    from fairseq.tasks.fairseq_task import StatefulContainer
 
     places = [
         (fairseq.utils, "clip_grad_norm_"),
@@ -46,7 +46,7 @@ def test_applied_once():
     places += [
         (fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict", "load_checkpoint")
     ]
-    places += [(StatefulContainer, "__getattr__"), (FairseqTask, "build_model")]
+    places += [(StatefulContainer, "__getattr__"), (models, "build_model")]
     before = [getattr(*place) for place in places]
     assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
     patches.apply()
@@ -105,6 +105,34 @@ def test_what_still_ends_training(value, max_norm):
     from fairseq import utils
 
     assert not utils.clip_grad_norm_(with_gradients([1.0, value]), max_norm).isfinite()
+
+
+@pytest.mark.parametrize("name", ["sentence_prediction", "speech_to_text", "translation"])
+def test_a_model_that_cannot_be_trained_is_refused_in_every_task(name, monkeypatch):
+    """Also where a task of fairseq's builds it in another way than most. A trained model is not refused."""
+    from fairseq import models
+    from fairseq.tasks import TASK_REGISTRY
+
+    from skiprnn_plugin.modules import SkipLSTM
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = SkipLSTM(2, 3, zoneout=0.1, engine="native")
+
+        def register_classification_head(self, name, num_classes):
+            pass
+
+    options = argparse.Namespace(_name="refused", max_positions=None, classification_head_name="head", num_classes=2)
+    options.eval_bleu = False
+    monkeypatch.setitem(
+        models.ARCH_MODEL_REGISTRY, "refused", argparse.Namespace(build_model=lambda cfg, task: Model())
+    )
+    task = TASK_REGISTRY[name].__new__(TASK_REGISTRY[name])
+    vars(task).update(cfg=options, data_cfg=mock.Mock(), speaker_to_id=None)
+    with pytest.raises(ValueError, match="^--engine: 'native' has no zoneout; expected auto or one of"):
+        task.build_model(options)
+    assert isinstance(task.build_model(options, from_checkpoint=True), Model)
 
 
 # When a run is killed: while it writes a checkpoint, after that, and in the middle of each of the two copies

@@ -256,13 +256,14 @@ def check_models() -> None:
     train it, or one that says so in ``check_before_training``.
 
     Without this workaround training fails in the first batch. A trained model is not refused, as such an engine may
-    run it. Needed until fairseq asks a model whether it can be trained.
+    run it. The function that is replaced is the one that the tasks call to build a model: not all of them do so in
+    ``FairseqTask.build_model``. Needed until fairseq asks a model whether it can be trained.
     """
-    from fairseq.tasks import FairseqTask
+    from fairseq import models
 
     def wrap(build_model):
-        def build_and_check(self, cfg, from_checkpoint=False):  # fairseq looks for these names
-            model = build_model(self, cfg, from_checkpoint)
+        def build_and_check(cfg, task, from_checkpoint=False):
+            model = build_model(cfg, task, from_checkpoint)
             if not from_checkpoint:
                 if hasattr(model, "check_before_training"):
                     model.check_before_training()
@@ -274,7 +275,7 @@ def check_models() -> None:
 
         return build_and_check
 
-    replace(FairseqTask, "build_model", wrap)
+    replace(models, "build_model", wrap)
 
 
 def count_ctc_lengths() -> None:
@@ -284,18 +285,24 @@ def count_ctc_lengths() -> None:
     ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
     ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
     fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
-    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a package that is only needed
-    in validation, but missing, is said before the first epoch is trained. Needed until the criterion does so itself.
+    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a model with a decoder, which
+    has ``goes_with_ctc`` False, is refused in a line that says so, and a package that is only needed in validation, but
+    missing, is said before the first epoch is trained. Needed until the criterion does so itself.
     """
     from fairseq.criterions.ctc import CtcCriterion
 
     def wrap(forward):
         def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
+            if not getattr(model, "goes_with_ctc", True):
+                raise ValueError(
+                    "--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t"
+                )
             sample = {name: value for name, value in sample.items() if name != "target_lengths"}
             if getattr(model, "predicts_padding_mask", False):
                 if importlib.util.find_spec("editdistance") is None:
                     raise ImportError(
-                        "--criterion ctc: fairseq needs editdistance in validation: pip install editdistance"
+                        "--criterion ctc: fairseq needs the package editdistance in validation: pip install "
+                        "editdistance, or this plugin with its extra speech"
                     )
                 net_input = dict(sample["net_input"])
                 steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)

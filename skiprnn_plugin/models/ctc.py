@@ -128,7 +128,10 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         Raises:
             ValueError: always.
         """
-        raise ValueError("--criterion: expected ctc for an architecture that ends in _ctc, got another one")
+        raise ValueError(
+            "--criterion: expected ctc for an architecture that ends in _ctc, got another one; an architecture that "
+            "ends in _s2t goes with it"
+        )
 
     def build_generator(self, task) -> GreedyGenerator:
         """What ``fairseq-generate`` uses in place of a beam search."""

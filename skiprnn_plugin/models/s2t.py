@@ -27,6 +27,8 @@ class SkipRNNS2TConfig(SpeechConfig, EncoderDecoderConfig):
 class SkipRNNS2TModel(LoadsEncoder, FairseqEncoderDecoderModel):
     """A :class:`SkipRNNSpeechEncoder` and fairseq's ``LSTMDecoder``, as :class:`EntryDecoder`."""
 
+    goes_with_ctc = False  # that criterion compares a prediction for each step, which a decoder does not make
+
     @classmethod
     def add_args(cls, parser):
         """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""

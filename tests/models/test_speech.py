@@ -22,7 +22,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.data import Dictionary  # isort: skip
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # isort: skip
 from fairseq.models.speech_to_text.s2t_transformer import Conv1dSubsampler  # isort: skip
-from fairseq.tasks import FairseqTask  # isort: skip
 from fairseq.tasks.speech_to_text import SpeechToTextTask  # isort: skip
 from fairseq.tasks.translation import TranslationTask  # isort: skip
 
@@ -42,6 +41,14 @@ def make_dictionary(words="abcdef"):
 
 def make_task():
     return SimpleNamespace(source_dictionary=None, target_dictionary=make_dictionary())
+
+
+def make_speech_to_text():
+    """fairseq's task without its data."""
+    task = SpeechToTextTask.__new__(SpeechToTextTask)
+    task.tgt_dict, task.speaker_to_id = make_dictionary(), None
+    task.data_cfg = SimpleNamespace(input_feat_per_channel=3, input_channels=1)
+    return task
 
 
 def build(arch="skip_lstm_s2t", task=None, **options):
@@ -220,13 +227,12 @@ def test_a_missing_pretrained_encoder(ending):
     """It is an error in training, but a trained model does not need it."""
     args = Namespace(load_pretrained_encoder_from="nowhere.pt")
     ARCH_CONFIG_REGISTRY[f"skip_gru_{ending}"](args)
-    task = SpeechToTextTask.__new__(SpeechToTextTask)
-    task.tgt_dict = make_dictionary()
+    task = make_speech_to_text()
     cfg = OmegaConf.structured(MODELS[ending][1](_name=f"skip_rnn_{ending}", **vars(args)))
     message = "^--load-pretrained-encoder-from: expected a checkpoint, got 'nowhere.pt', where there is no file$"
     with pytest.raises(ValueError, match=message):
-        FairseqTask.build_model(task, cfg)
-    FairseqTask.build_model(task, cfg, from_checkpoint=True)
+        task.build_model(cfg)
+    task.build_model(cfg, from_checkpoint=True)
 
 
 @pytest.mark.parametrize(
@@ -278,8 +284,7 @@ def test_a_task_that_does_not_go_with_the_architecture(ending):
 
 
 def test_an_architecture_that_does_not_go_with_speech_to_text():
-    task = SpeechToTextTask.__new__(SpeechToTextTask)
-    task.tgt_dict = make_dictionary()
+    task = make_speech_to_text()
     for model, config, arch in (
         (SkipRNNModel, SkipRNNConfig, "skip_gru"),
         (SkipRNNSeq2SeqModel, SkipRNNSeq2SeqConfig, "skip_gru_seq2seq"),
@@ -352,14 +357,21 @@ def test_ctc_loss(options, monkeypatch):
 
 def test_ctc_asks_for_its_criterion():
     criterion = LabelSmoothedCrossEntropyCriterion(make_task(), False, 0.1)
-    with pytest.raises(ValueError, match="^--criterion: expected ctc for an architecture that ends in _ctc, got .*$"):
+    message = "^--criterion: expected ctc for an architecture that ends in _ctc, got .* ends in _s2t goes with it$"
+    with pytest.raises(ValueError, match=message):
         criterion(build("skip_lstm_ctc"), make_sample())
+
+
+def test_ctc_refuses_a_decoder():
+    message = "^--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t$"
+    with pytest.raises(ValueError, match=message):
+        CtcCriterion(CtcCriterionConfig(sentence_avg=True), make_task())(build("full_gru_s2t"), make_sample())
 
 
 def test_ctc_says_what_it_needs(monkeypatch):
     """Before the first epoch is trained, not when it is validated."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="^--criterion ctc: .*pip install editdistance$"):
+    with pytest.raises(ImportError, match="^--criterion ctc: .*pip install editdistance, or .*speech$"):
         CtcCriterion(CtcCriterionConfig(sentence_avg=True), make_task())(build("skip_lstm_ctc"), make_sample())
 
 
