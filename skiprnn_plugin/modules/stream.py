@@ -1,0 +1,515 @@
+"""Streams: sequences that a Skip RNN reads sample by sample, and that say which sample they want next."""
+
+from ctypes import addressof, byref, c_int64, c_void_p
+from numbers import Integral
+from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, uniform
+from ..ops.checks import as_state, check_state
+from ..ops.clock import NEVER, before_rounding, skip_until
+from ..ops.native import library
+from ..ops.native.engine import CELLS as NATIVE_CELLS
+from ..ops.native.packing import ALIGNMENT, PackedWeights
+from ..ops.reference import update_probability
+from ..ops.types import flatten_weights
+
+__all__ = ["NEVER", "Stream"]
+
+LAST = NEVER // 2  # the last time that a row can have
+Rows = Union[None, int, Sequence[int], Tensor]
+
+
+class Recipe(NamedTuple):
+    """What the streams of a module compute. The tensors are copies, so that they stay as they are.
+
+    Attributes:
+        cell: a key of ``CELLS``.
+        weights: the layers' weights.
+        gate: None if every sample is wanted.
+        initial: the state that a new sequence starts from, of one row.
+        threshold: u = v > threshold, unless the gate draws.
+        draws: whether u = v > a uniform number from the row's seed and the time.
+        min_skip: steps that are skipped after an update at least.
+        max_skip: steps that are skipped at most.
+        native: whether the native engine runs them, otherwise torch.
+    """
+
+    cell: str
+    weights: Tuple[LayerWeights, ...]
+    gate: Optional[Gate]
+    initial: SkipState
+    threshold: float
+    draws: bool
+    min_skip: int
+    max_skip: int
+    native: bool
+
+
+class Stream:
+    """Sequences that are read sample by sample, each at a time of its own; made by ``stream`` of a Skip RNN module.
+
+    A stream has ``batch_size`` rows, one for each sequence. Right after an update it is known which sample a row wants
+    next; the samples until then need not be measured, sent or decoded. The values are those of the module in evaluation
+    mode (without dropout) on the whole sequence, with the native engine to the bit. A stream has a copy of the weights:
+    training the module further does not change it.
+
+    Streams can be pickled and copied at any time, and continue where they were. Threads must not use one stream at the
+    same time. A call that raises an error has changed nothing.
+
+    Attributes:
+        batch_size: number of rows, B.
+        time: index of the next sample of each row, int64 [B]; 0 at first.
+        wanted: index of the sample that each row wants next, int64 [B]; ``NEVER`` (2**63 - 1) if it wants no further
+            one. ``time`` and ``wanted`` are on the CPU and change with the stream: read them, copy them if need be, and
+            do not write to them.
+    """
+
+    time: Tensor
+    wanted: Tensor
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        self._recipe, self.batch_size = recipe, batch_size
+        self._input_size = recipe.weights[0].weight_ih.shape[1]
+        self._like = recipe.weights[0].weight_ih
+
+    def update(self, x: Any, rows: Rows = None) -> None:
+        """Read a sample of some rows, each the one that its row wants. Their time goes on by 1.
+
+        Args:
+            x: the samples, a tensor or an array [N, D].
+            rows: which N rows; None for all.
+
+        Raises:
+            ValueError: ``x`` has another shape, or a row does not exist or wants a later sample.
+        """
+        raise NotImplementedError
+
+    def skip(self, n: Union[int, Sequence[int], Tensor], rows: Rows = None) -> None:
+        """Let time go on without samples.
+
+        Args:
+            n: how many steps, a number or [N].
+            rows: which N rows; None for all.
+
+        Raises:
+            ValueError: a row does not exist, or it would skip the sample that it wants.
+        """
+        raise NotImplementedError
+
+    def feed(self, x: Any, rows: Rows = None) -> int:
+        """Read those of the next samples that are wanted, and skip the others.
+
+        Args:
+            x: the next T samples of the rows, a tensor or an array [N, T, D]; or the next one, [N, D].
+            rows: which N rows; None for all.
+
+        Returns:
+            the number of samples that were read.
+
+        Raises:
+            ValueError: ``x`` has another shape, or a row does not exist.
+        """
+        raise NotImplementedError
+
+    def reset(
+        self, rows: Rows = None, state: Optional[SkipState] = None, seeds: Union[Sequence[int], Tensor, None] = None
+    ) -> None:
+        """Begin a new sequence, at time 0, in some rows.
+
+        Args:
+            rows: which N rows; None for all.
+            state: the state that they start from, h and c [num_layers, N, H]; None for the learned initial state.
+            seeds: integers that decide the random numbers of Bernoulli updates, [N]; None keeps the rows' former ones.
+
+        Raises:
+            ValueError: an argument of the wrong type, shape or value; the message names it.
+        """
+        rows, count = self._check_rows(rows)
+        if state is None:
+            state = self._initial(count)
+        else:
+            recipe = self._recipe
+            cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
+            state = check_state(as_state(state).detach(), layers, count, hidden, self._like, cell).filled()
+        if seeds is not None:
+            if not self._recipe.draws:
+                raise ValueError("seeds: has no meaning, as the gate does not draw; expected binarize='bernoulli'")
+            seeds = _as_integers("seeds", seeds, count)
+        self._put(rows, count, state, None, None, seeds)
+
+    @property
+    def output(self) -> Tensor:
+        """The top layer's hidden state of every row, [B, H]; a copy."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> SkipState:
+        """The state of every row at its time, a copy, which the module or another stream can continue from. ``acc``
+        contains the samples that were skipped up to then."""
+        raise NotImplementedError
+
+    @property
+    def _seeds(self) -> Optional[Tensor]:
+        raise NotImplementedError
+
+    def _put(self, rows, count, state, time, wanted, seeds) -> None:
+        """Give rows a state, complete and checked; ``time`` None means 0, ``wanted`` None that the gate decides."""
+        raise NotImplementedError
+
+    def _initial(self, count: int) -> SkipState:
+        """The learned initial state of ``count`` rows, in new tensors."""
+        h, c, *_ = self._recipe.initial
+        return SkipState(h.repeat(1, count, 1), None if c is None else c.repeat(1, count, 1)).filled()
+
+    def _check_rows(self, rows: Rows) -> Tuple[Optional[Tensor], int]:
+        """The rows as int64 [N], or None for all; and N. A row that does not exist is found later."""
+        if rows is None:
+            return None, self.batch_size
+        rows = _as_integers("rows", rows, None)
+        return rows, len(rows)
+
+    def _check_samples(self, x: Any, count: int, dims: Tuple[int, ...] = (2,)) -> Tensor:
+        """``x`` as a tensor of the weights' dtype on their device."""
+        try:
+            if not isinstance(x, Tensor) and not getattr(getattr(x, "flags", None), "writeable", True):
+                x = x.copy()  # torch warns of an array that can't be written to
+            tensor = torch.as_tensor(x)
+            wrong = tensor.is_complex()
+        except (TypeError, ValueError, RuntimeError):
+            wrong, tensor = True, None
+        if wrong or tensor.dim() not in dims or tensor.shape[0] != count or tensor.shape[-1] != self._input_size:
+            shapes = [(count, self._input_size), (count, "T", self._input_size)][: len(dims)]
+            expected = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
+            got = f"shape {tuple(tensor.shape)}, {tensor.dtype}" if tensor is not None else type(x).__name__
+            raise ValueError(f"x: expected real numbers {expected}, got {got}")
+        return tensor.detach().to(self._like.device, self._like.dtype).resolve_neg()
+
+    def _explain(self, fault: int, rows: Optional[Tensor], count: int, steps: Union[int, Tensor, None]) -> NoReturn:
+        """Raise the error for a fault of the library; ``steps`` is what was to be skipped."""
+        chosen = range(count) if rows is None else rows.tolist()
+        for row in chosen:
+            if not 0 <= row < self.batch_size:
+                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {row}")
+        if fault == library.NO_ROW:
+            raise ValueError(f"rows: expected every row once, got {list(chosen)}")
+        steps = steps.tolist() if isinstance(steps, Tensor) else [steps] * count
+        for row, step in zip(chosen, steps):
+            time, wanted = int(self.time[row]), int(self.wanted[row])
+            wish = "no further sample" if wanted == NEVER else f"sample {wanted}"
+            if fault == library.TOO_EARLY and time != wanted:
+                raise ValueError(f"x: row {row} is at sample {time}, and wants {wish}")
+            if fault == library.TOO_LATE and not 0 <= step <= min(wanted, LAST) - time:
+                raise ValueError(f"n: row {row} is at sample {time}, and wants {wish}; it can't skip {step} samples")
+        raise RuntimeError(f"stream: {library.FAULTS.get(fault, f'fault {fault}')}")
+
+    def __reduce__(self):
+        moment = self.state, self.time.clone(), self.wanted.clone(), self._seeds
+        return _restore, (self._recipe, self.batch_size, *moment)
+
+
+class NativeStream(Stream):
+    """A stream that the native engine's library runs. A call costs little more than the update itself."""
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        super().__init__(recipe, batch_size)
+        lib, weights = library.load(), flatten_weights(recipe.weights)
+        layers, hidden = len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
+        shape = (NATIVE_CELLS[recipe.cell], layers, self._input_size, hidden)
+        self._packed = PackedWeights(shape, [tensor.data_ptr() for tensor in weights], library.FORWARD)
+        self._packed.start_reading()
+        gate_layers = () if recipe.gate is None else [layer % layers for layer in recipe.gate.layers]
+        indices = (c_int64 * len(gate_layers))(*gate_layers)
+        seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu")
+        options = library.StreamOptions(
+            library.Shape(*shape),
+            batch_size,
+            self._packed.address,
+            *((None, None) if recipe.gate is None else (tensor.data_ptr() for tensor in recipe.gate[:2])),
+            len(gate_layers),
+            addressof(indices),
+            recipe.threshold,
+            recipe.min_skip,
+            recipe.max_skip,
+            seeds.data_ptr() if recipe.draws else None,
+        )
+        size = lib.skiprnn_stream_size(options)
+        self._memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cpu")
+        address = -(-self._memory.data_ptr() // ALIGNMENT) * ALIGNMENT
+        self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
+        self.time = self._view(lib.skiprnn_stream_time(self._handle))
+        self.wanted = self._view(lib.skiprnn_stream_wanted(self._handle))
+        self._lib, self._call_update, self._call_skip = lib, lib.skiprnn_stream_update, lib.skiprnn_stream_skip
+        self._call_feed, self._used = lib.skiprnn_stream_feed, c_int64()
+        self._to_used = byref(self._used)
+        self._shape = torch.Size((batch_size, self._input_size))
+        self._row_seeds = seeds if recipe.draws else None
+
+    def _view(self, address: int) -> Tensor:
+        start = address - self._memory.data_ptr()
+        return self._memory[start : start + 8 * self.batch_size].view(torch.int64)
+
+    def update(self, x, rows=None):
+        if rows is None and type(x) is Tensor and self._fits(x):
+            fault = self._call_update(self._handle, None, self.batch_size, x.data_ptr())
+            if fault:
+                self._explain(fault, None, self.batch_size, None)
+            return
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count).contiguous()
+        fault = self._call_update(self._handle, _address(rows), count, x.data_ptr())
+        if fault:
+            self._explain(fault, rows, count, None)
+
+    def _fits(self, x: Tensor) -> bool:
+        """Whether the library can read ``x`` as it is: a quick look, as mostly all is well."""
+        return x.shape == self._shape and x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+
+    def skip(self, n, rows=None):
+        rows, count = self._check_rows(rows)
+        if type(n) is int and 0 <= n <= NEVER:
+            fault = self._call_skip(self._handle, _address(rows), count, None, n)
+        else:
+            n = _as_steps(n, count)
+            fault = self._call_skip(self._handle, _address(rows), count, n.data_ptr(), 0)
+        if fault:
+            self._explain(fault, rows, count, n)
+
+    def feed(self, x, rows=None):
+        if rows is None and type(x) is Tensor and self._fits(x):
+            count, steps, strides = self.batch_size, 1, (self._input_size, 0)
+        else:
+            rows, count = self._check_rows(rows)
+            x = self._check_samples(x, count, (2, 3))
+            x = x if x.dim() == 3 else x.unsqueeze(1)
+            if x.stride(2) != 1 and self._input_size != 1:
+                x = x.contiguous()
+            steps, strides = x.shape[1], x.stride()[:2]
+        fault = self._call_feed(self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used)
+        if fault:
+            self._explain(fault, rows, count, steps)
+        return self._used.value
+
+    @property
+    def output(self):
+        output = self._like.new_empty(self.batch_size, self._recipe.weights[0].weight_hh.shape[1])
+        self._lib.skiprnn_stream_output(self._handle, None, self.batch_size, output.data_ptr())
+        return output
+
+    @property
+    def state(self):
+        state = self._initial(self.batch_size)  # of the right shapes
+        self._lib.skiprnn_stream_get(self._handle, None, self.batch_size, *map(_address, state))
+        return state
+
+    @property
+    def _seeds(self):
+        return self._row_seeds
+
+    def _put(self, rows, count, state, time, wanted, seeds):
+        state = [part if part is None else part.contiguous().resolve_neg() for part in state]
+        parts = [_address(part) for part in (*state, time, wanted, seeds)]
+        fault = self._lib.skiprnn_stream_put(self._handle, _address(rows), count, *parts)
+        if fault:
+            self._explain(fault, rows, count, None)
+        if seeds is not None:
+            self._row_seeds[slice(None) if rows is None else rows] = seeds
+
+
+class TorchStream(Stream):
+    """A stream in plain torch, for all cells, dtypes and devices."""
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        super().__init__(recipe, batch_size)
+        h, c, p, acc = self._initial(batch_size)
+        self._h, self._c = h, c
+        self._p, self._acc = p.cpu(), acc.cpu()  # when the next update comes is found on the CPU
+        self.time, self.wanted, self._since = torch.zeros(3, batch_size, dtype=torch.int64, device="cpu").unbind(0)
+        self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if recipe.draws else None
+
+    def update(self, x, rows=None):
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count)
+        rows = self._check_existence(rows, count)
+        if bool((self.wanted[rows] != self.time[rows]).any()):
+            self._explain(library.TOO_EARLY, rows, count, None)
+        self._read(x, rows)
+        self.time[rows] += 1
+
+    def skip(self, n, rows=None):
+        rows, count = self._check_rows(rows)
+        n = _as_steps(n, count)
+        rows = self._check_existence(rows, count)
+        if bool(((n < 0) | (n > self.wanted[rows].clamp(max=LAST) - self.time[rows])).any()):
+            self._explain(library.TOO_LATE, rows, count, n)
+        self.time[rows] += n
+
+    def feed(self, x, rows=None):
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count, (2, 3))
+        rows = self._check_existence(rows, count)
+        x = x if x.dim() == 3 else x.unsqueeze(1)
+        used = 0
+        while True:
+            step = self.wanted[rows] - self.time[rows]
+            some = (step < x.shape[1]).nonzero().squeeze(1)
+            if len(some) == 0:
+                break
+            self._read(x[some.to(x.device), step[some].to(x.device)], rows[some])
+            used += len(some)
+        self.time[rows] += x.shape[1]
+        return used
+
+    @property
+    def output(self):
+        return self._h[-1].clone()
+
+    @property
+    def state(self):
+        acc = self._acc.clone()
+        if self._recipe.gate is not None:
+            acc = skip_until(self._p, acc, self.time - self._since, float("inf"))[1]
+        device = self._h.device
+        c = None if self._c is None else self._c.clone()
+        return SkipState(self._h.clone(), c, self._p.clone().to(device), acc.to(device))
+
+    @property
+    def _seeds(self):
+        return self._row_seeds
+
+    def _check_existence(self, rows: Optional[Tensor], count: int) -> Tensor:
+        if rows is None:
+            return torch.arange(self.batch_size, device="cpu")
+        if bool(((rows < 0) | (rows >= self.batch_size)).any()) or len(rows.unique()) != count:
+            self._explain(library.NO_ROW, rows, count, None)
+        return rows
+
+    def _put(self, rows, count, state, time, wanted, seeds):
+        rows = self._check_existence(rows, count)
+        there = rows.to(self._h.device)
+        self._h[:, there] = state.h
+        if self._c is not None:
+            self._c[:, there] = state.c
+        self._p[rows], self._acc[rows] = state.p.to(self._p), state.acc.to(self._p)
+        self.time[rows] = self._since[rows] = torch.zeros_like(rows) if time is None else time
+        if seeds is not None:
+            self._row_seeds[rows] = seeds
+        self.wanted[rows] = self._find_wanted(rows, False) if wanted is None else wanted
+
+    @torch.no_grad()
+    def _read(self, x: Tensor, rows: Tensor) -> None:
+        """Update rows with the samples ``x`` [N, D] that they want."""
+        recipe, there = self._recipe, rows.to(x.device)
+        cell, new_h, new_c = CELLS[recipe.cell], [], []
+        with torch.autocast(x.device.type, enabled=False):
+            for layer, w in enumerate(recipe.weights):
+                old_c = None if self._c is None else self._c[layer, there]
+                h, c = cell.step(x if layer == 0 else new_h[-1], self._h[layer, there], old_c, w)
+                new_h.append(h)
+                new_c.append(c)
+            if recipe.gate is not None:
+                p = update_probability(new_c if cell.has_c else new_h, recipe.gate, self._p.dtype)
+        self._h[:, there] = torch.stack(new_h)
+        if cell.has_c:
+            self._c[:, there] = torch.stack(new_c)
+        self._since[rows] = self.wanted[rows] + 1
+        if recipe.gate is not None:
+            self._p[rows], self._acc[rows] = p.cpu(), 0
+        self.wanted[rows] = self._find_wanted(rows, True)
+
+    def _find_wanted(self, rows: Tensor, updated: bool) -> Tensor:
+        recipe, since = self._recipe, self._since[rows]
+        p, acc = self._p[rows], self._acc[rows]
+        if recipe.gate is None:
+            wait = torch.zeros_like(rows)
+        elif recipe.draws:
+            wait = self._draw_wait(p, acc, self._row_seeds[rows], since)
+        else:
+            wait = skip_until(p, acc, torch.full_like(rows, NEVER), recipe.threshold)[0]
+        if updated:
+            wait = wait.clamp(min=recipe.min_skip)
+        wait = wait.clamp(max=recipe.max_skip)
+        return torch.where(wait > LAST - since, NEVER, since + wait.clamp(max=LAST))
+
+    def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor) -> Tensor:
+        """As :func:`skip_until`, with a uniform number as the threshold of each step, from ``min_skip`` on."""
+        wait, waiting, step = torch.zeros_like(seeds), torch.ones_like(seeds, dtype=torch.bool), 0
+        recipe, several = self._recipe, 256
+        while bool(waiting.any()) and step < recipe.max_skip:
+            if step % several == 0:
+                noise = uniform(seeds, several, since + step).to(p.dtype)
+            v = before_rounding(p, acc)
+            if step >= recipe.min_skip:
+                waiting = waiting & ~(v > noise[:, step % several])
+            never = waiting & (v.isnan() | ((v == acc) & (v <= 0)))
+            wait = torch.where(never, NEVER, wait + waiting)
+            waiting, acc, step = waiting & ~never, v, step + 1
+        return wait
+
+
+def open_stream(recipe: Recipe, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
+    """A stream whose rows start from ``state``, or from the initial one; ``seeds`` is for a gate that draws."""
+    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
+    if seeds is None and recipe.draws:
+        seeds = torch.randint(2**62, (batch_size,), device="cpu")
+    stream.reset(None, state, seeds)
+    return stream
+
+
+def choose_native(engine: str, cell: str, weights: Sequence[LayerWeights]) -> bool:
+    """Whether the native engine is to run a stream.
+
+    Raises:
+        ValueError: it was asked for by name and can't.
+    """
+    if engine not in ("auto", "native"):
+        return False
+    reason = ENGINES["native"].refuse(weights[0].weight_ih, cell)
+    if reason is None and weights[0].norm_weight is not None:
+        reason = "has no layer_norm"
+    if reason is not None and engine == "native":
+        raise ValueError(f"engine: 'native' {reason}; expected auto")
+    return reason is None
+
+
+def copy_tensors(group):
+    """A named tuple of tensors with copies of them."""
+    return type(group)(*(part.detach().clone().contiguous() if isinstance(part, Tensor) else part for part in group))
+
+
+def _restore(recipe, batch_size, state, time, wanted, seeds) -> Stream:
+    if recipe.native and library.missing() is not None:
+        recipe = recipe._replace(native=False)
+    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
+    stream._put(None, batch_size, state, time, wanted, seeds)
+    return stream
+
+
+def _address(tensor: Optional[Tensor]) -> Optional[int]:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _as_steps(n: Any, count: int) -> Tensor:
+    """int64 [N]."""
+    if isinstance(n, Integral) or (isinstance(n, Tensor) and n.dim() == 0):
+        n = [n] * count
+    return _as_integers("n", n, count)
+
+
+def _as_integers(argument: str, values: Any, count: Optional[int]) -> Tensor:
+    """int64 [N] on the CPU, contiguous; N is ``count`` if it is given."""
+    try:
+        tensor = torch.as_tensor(values, device="cpu")
+        tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
+        if tensor.numel() == 0:  # an empty list becomes an empty float tensor
+            tensor = tensor.to(torch.int64)
+        wrong = tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        wrong = True
+    if wrong:
+        raise ValueError(f"{argument}: expected integers, got {values!r}")
+    if count is not None and len(tensor) != count:
+        raise ValueError(f"{argument}: expected {count} integers, got {len(tensor)}")
+    return tensor.to(torch.int64).contiguous()
