@@ -19,6 +19,7 @@ from ..ops.types import flatten_weights
 __all__ = ["NEVER", "Stream"]
 
 LAST = NEVER // 2  # the last time that a row can have
+REAL = ("f", "i", "u", "b")  # kinds of numpy's types
 Rows = Union[None, int, Sequence[int], Tensor]
 
 
@@ -174,8 +175,9 @@ class Stream:
     def _check_samples(self, x: Any, count: int, dims: Tuple[int, ...] = (2,)) -> Tensor:
         """``x`` as a tensor of the weights' dtype on their device."""
         try:
-            if not isinstance(x, Tensor) and not getattr(getattr(x, "flags", None), "writeable", True):
-                x = x.copy()  # torch warns of an array that can't be written to
+            if not isinstance(x, Tensor) and getattr(getattr(x, "dtype", None), "kind", "") in REAL:
+                # torch takes no array with another byte order or negative strides, and warns of read-only ones
+                x = x.astype("f8" if self._like.dtype == torch.float64 else "f4", "C")
             tensor = torch.as_tensor(x)
             wrong = tensor.is_complex()
         except (TypeError, ValueError, RuntimeError):
@@ -241,45 +243,73 @@ class NativeStream(Stream):
         self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
         self.time = self._view(lib.skiprnn_stream_time(self._handle))
         self.wanted = self._view(lib.skiprnn_stream_wanted(self._handle))
-        self._lib, self._call_update, self._call_skip = lib, lib.skiprnn_stream_update, lib.skiprnn_stream_skip
-        self._call_feed, self._used = lib.skiprnn_stream_feed, c_int64()
+        self._lib, self._row_seeds = lib, seeds if recipe.draws else None
+        # Function objects without argument types and arguments that are used again make a call twice as fast
+        self._update, self._skip, self._feed = (lib[f"skiprnn_stream_{name}"] for name in ("update", "skip", "feed"))
+        self._count, self._x, self._number = c_int64(batch_size), c_void_p(), c_int64()
+        self._used, self._one, self._width = c_int64(), c_int64(1), c_int64(self._input_size)
         self._to_used = byref(self._used)
         self._shape = torch.Size((batch_size, self._input_size))
-        self._row_seeds = seeds if recipe.draws else None
+        buffer = torch.empty(self._shape, dtype=torch.float32, device="cpu")
+        self._array_address = buffer.data_ptr()
+        try:
+            self._array = buffer.numpy()
+            self._array_type = type(self._array)
+        except RuntimeError:  # numpy is not installed
+            self._array_type = None
 
     def _view(self, address: int) -> Tensor:
         start = address - self._memory.data_ptr()
         return self._memory[start : start + 8 * self.batch_size].view(torch.int64)
 
     def update(self, x, rows=None):
-        if rows is None and type(x) is Tensor and self._fits(x):
-            fault = self._call_update(self._handle, None, self.batch_size, x.data_ptr())
+        address = self._locate(x) if rows is None else 0
+        if address:
+            self._x.value = address
+            fault = self._update(self._handle, None, self._count, self._x)
             if fault:
                 self._explain(fault, None, self.batch_size, None)
             return
         rows, count = self._check_rows(rows)
         x = self._check_samples(x, count).contiguous()
-        fault = self._call_update(self._handle, _address(rows), count, x.data_ptr())
+        fault = self._lib.skiprnn_stream_update(self._handle, _address(rows), count, x.data_ptr())
         if fault:
             self._explain(fault, rows, count, None)
 
-    def _fits(self, x: Tensor) -> bool:
-        """Whether the library can read ``x`` as it is: a quick look, as mostly all is well."""
-        return x.shape == self._shape and x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+    def _locate(self, x: Any) -> int:
+        """The address of the samples of all rows in the form that the library reads; 0 if they need to be checked or
+        converted first. Mostly all is well, so that this is quicker than to check everything."""
+        if type(x) is Tensor:
+            plain = x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+            return x.data_ptr() if plain and x.shape == self._shape else 0
+        if (
+            self._array is not None
+            and type(x) is type(self._array)
+            and x.shape == self._shape
+            and x.dtype.kind in "fiu"
+        ):
+            self._array[...] = x
+            return self._array_address
+        return 0
 
     def skip(self, n, rows=None):
-        rows, count = self._check_rows(rows)
-        if type(n) is int and 0 <= n <= NEVER:
-            fault = self._call_skip(self._handle, _address(rows), count, None, n)
+        if rows is None and type(n) is int and 0 <= n <= NEVER:
+            self._number.value, count = n, self.batch_size
+            fault = self._skip(self._handle, None, self._count, None, self._number)
         else:
+            rows, count = self._check_rows(rows)
             n = _as_steps(n, count)
-            fault = self._call_skip(self._handle, _address(rows), count, n.data_ptr(), 0)
+            fault = self._lib.skiprnn_stream_skip(self._handle, _address(rows), count, n.data_ptr(), 0)
         if fault:
             self._explain(fault, rows, count, n)
 
     def feed(self, x, rows=None):
-        if rows is None and type(x) is Tensor and self._fits(x):
-            count, steps, strides = self.batch_size, 1, (self._input_size, 0)
+        address = self._locate(x) if rows is None else 0
+        if address:
+            self._x.value, count, steps = address, self.batch_size, 1
+            fault = self._feed(
+                self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used
+            )
         else:
             rows, count = self._check_rows(rows)
             x = self._check_samples(x, count, (2, 3))
@@ -287,7 +317,9 @@ class NativeStream(Stream):
             if x.stride(2) != 1 and self._input_size != 1:
                 x = x.contiguous()
             steps, strides = x.shape[1], x.stride()[:2]
-        fault = self._call_feed(self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used)
+            fault = self._lib.skiprnn_stream_feed(
+                self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used
+            )
         if fault:
             self._explain(fault, rows, count, steps)
         return self._used.value

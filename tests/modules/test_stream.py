@@ -259,7 +259,9 @@ def test_arrays_and_what_is_not_a_number(engine):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stream.update(array[:, 0].astype(np.float64))
-        stream.feed(array[:, 1:])
+        stream.feed(array[:, 1:20])
+        stream.feed(array[:, 39:19:-1][:, ::-1])
+        stream.feed(array[:, 40:].astype(">f8"))
     assert_equal(stream.state, expected, engine == "native")
     assert stream.output[2].isnan().all() and stream.output[3].isfinite().all()
 
