@@ -212,7 +212,8 @@ def test_readmes_program_prints_what_it_says():
 def test_streaming(capsys):
     for code in read_code(ROOT / "docs/streaming.md", "python") + read_code(ROOT / "docs/index.md", "python"):
         exec(compile(code, "docs", "exec"), {})
-    assert capsys.readouterr().out == "True\n"
+    used, equal = capsys.readouterr().out.splitlines()
+    assert equal == "True" and f"This prints `{used}`." in (ROOT / "docs/streaming.md").read_text()
 
 
 def test_estimators(tmp_path, monkeypatch, capsys):

@@ -203,13 +203,15 @@ class SkipRNNBase(nn.Module):
     ) -> Stream:
         """Sequences that are read sample by sample, and that say which sample they want next: for sensors that sleep
         between samples, and for frames that need not be decoded. It computes what the module computes in evaluation
-        mode, with a copy of the present weights.
+        mode, with a copy of the present weights. A sequence is the first dimension of all that it takes and returns
+        (but for states), whatever ``batch_first`` is.
 
         Args:
             batch_size: number of sequences, each of which has a time of its own.
             state: state to continue from; None for the learned initial state.
             min_skip: how many steps are skipped after an update at least, whatever the gate says.
-            max_skip: how many steps are skipped at most; None for no limit.
+            max_skip: how many steps are skipped after an update at most; None for no limit. Steps that were skipped
+                before the stream began do not count.
             seeds: integers that decide the random numbers if ``binarize`` is ``bernoulli``, [batch_size]: the updates
                 are those of ``forward`` with ``noise=skiprnn_plugin.ops.uniform(seeds, T)``. None draws them from
                 torch's generator.

@@ -481,6 +481,7 @@ class TorchStream(Stream):
         return wait
 
 
+@torch.inference_mode(False)
 def open_stream(recipe: Recipe, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
     """A stream whose rows start from ``state``, or from the initial one; ``seeds`` is for a gate that draws."""
     stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
@@ -511,6 +512,7 @@ def copy_tensors(group):
     return type(group)(*(part.detach().clone().contiguous() if isinstance(part, Tensor) else part for part in group))
 
 
+@torch.inference_mode(False)
 def _restore(recipe, batch_size, state, time, wanted, seeds) -> Stream:
     if recipe.native and library.missing() is not None:
         recipe = recipe._replace(native=False)

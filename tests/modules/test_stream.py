@@ -278,6 +278,21 @@ def test_later_training_changes_nothing(engine):
     assert_equal(stream.state, expected)
 
 
+@every_engine
+def test_inference_mode(engine):
+    rnn = make(MODULES["lstm"], engine)
+    x = draw(rnn)
+    with torch.inference_mode():
+        stream = rnn.stream(5, rnn.initial_state(5))
+        stream.feed(x[:, :20])
+        stream = copy.deepcopy(stream)
+    stream.feed(x[:, 20:40])
+    with torch.inference_mode():
+        stream.feed(x[:, 40:])
+    assert_equal(stream.state, rnn(x)[1], engine == "native")
+    stream.reset()
+
+
 @native
 def test_times_live_as_long_as_someone_has_them(engine):
     wanted = make(SkipGRU, engine, hidden=200).stream(1000).wanted
