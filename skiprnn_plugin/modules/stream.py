@@ -178,7 +178,7 @@ class Stream:
             if not isinstance(x, Tensor) and getattr(getattr(x, "dtype", None), "kind", "") in REAL:
                 # torch takes no array with another byte order or negative strides, and warns of read-only ones
                 x = x.astype("f8" if self._like.dtype == torch.float64 else "f4", "C")
-            tensor = torch.as_tensor(x)
+            tensor = torch.as_tensor(x, dtype=None if hasattr(x, "dtype") else self._like.dtype)
             wrong = tensor.is_complex()
         except (TypeError, ValueError, RuntimeError):
             wrong, tensor = True, None
@@ -238,6 +238,8 @@ class NativeStream(Stream):
             seeds.data_ptr() if recipe.draws else None,
         )
         size = lib.skiprnn_stream_size(options)
+        if size == 0:
+            raise RuntimeError(f"engine 'native': {library.FAULTS[1]}")
         self._memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cpu")
         address = -(-self._memory.data_ptr() // ALIGNMENT) * ALIGNMENT
         self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
@@ -282,15 +284,10 @@ class NativeStream(Stream):
         if type(x) is Tensor:
             plain = x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
             return x.data_ptr() if plain and x.shape == self._shape else 0
-        if (
-            self._array is not None
-            and type(x) is type(self._array)
-            and x.shape == self._shape
-            and x.dtype.kind in "fiu"
-        ):
-            self._array[...] = x
-            return self._array_address
-        return 0
+        if type(x) is not self._array_type or x.shape != self._shape or x.dtype.kind not in REAL:
+            return 0
+        self._array[...] = x
+        return self._array_address
 
     def skip(self, n, rows=None):
         if rows is None and type(n) is int and 0 <= n <= NEVER:
