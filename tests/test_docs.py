@@ -63,6 +63,7 @@ TESTS = {
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
+    "python -m benchmarks.stream": ("test_benchmark_stream.py", "test_command"),
     "python -m benchmarks.trained": ("test_benchmark_trained.py", "test_command"),
     "python -m benchmarks.translation": ("test_benchmark_translation.py", "test_command"),
     "python -m benchmarks.video": ("test_benchmark_video.py", "test_command"),
