@@ -295,8 +295,15 @@ class PredictingStream:
     def prediction(self) -> np.ndarray:
         """What the model predicts of the samples so far, as :meth:`SkipRNNHub.predict` does, float32
         [batch_size, output_size]; for a task that predicts at every step, of the present step."""
+        return self.predict()
+
+    def predict(self, rows=None) -> np.ndarray:
+        """:attr:`prediction` of some rows, float32 [N, output_size]; None for all."""
+        output = self.stream.output
+        if rows is not None:
+            output = output[torch.as_tensor(rows).reshape(-1)]
         with torch.no_grad():
-            return as_probabilities(self._head(self.stream.output).float(), self._predicts).cpu().numpy()
+            return as_probabilities(self._head(output).float(), self._predicts).cpu().numpy()
 
     def _normalise(self, x: Any) -> Any:
         """``x``, normalised; unchanged if its kind is wrong, which the stream then says."""

@@ -40,6 +40,8 @@ def test_predicts_as_the_hub(name):
     rows = pickle.loads(pickle.dumps(rows))
     rows.feed(arrays(name)[1][None, 12:], rows=[1])
     np.testing.assert_allclose(rows.prediction, hub.predict(arrays(name)[:2]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rows.predict([1, 0]), rows.prediction[::-1], rtol=1e-6)
+    assert rows.predict(1).shape == rows.prediction[:1].shape
     assert rows.time.tolist() == [12, 30] and rows.batch_size == 2 and rows.output.shape == (2, 4)
 
 
