@@ -74,6 +74,8 @@ TESTS = {
     "python user_dir_examples/own_dataset/make_sample_data.py": ("test_examples.py", "rotations"),
     "python user_dir_examples/translation/make_data.py": ("test_translation.py", "corpus"),
     "python user_dir_examples/speech/make_digits.py": ("test_speech.py", "corpus"),
+    "python user_dir_examples/stream_server/server.py": ("test_example_stream_server.py", "test_load"),
+    "python user_dir_examples/stream_server/load.py": ("test_example_stream_server.py", "test_load"),
     "skiprnn-plot curves": ("cli/test_plot_curves.py", "test_a_real_log"),
     "skiprnn-plot frames": ("cli/test_plot_frames.py", "test_shows_the_models_own_updates"),
     "skiprnn-plot samples": ("test_docs.py", "test_readme"),

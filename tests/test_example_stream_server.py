@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import json
+import socket
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def serve(test, capacity=5, max_skip=None):
             reading = asyncio.create_task(rows.run())
             address = "ws://127.0.0.1:{1}".format(*listening.sockets[0].getsockname())
             try:
-                return await asyncio.wait_for(test(lambda: connect(address), rows, address), 60)
+                return await asyncio.wait_for(test(lambda: connect(address), rows), 60)
             finally:
                 reading.cancel()
 
@@ -81,7 +83,7 @@ def test_bad_clients_disturb_nobody():
     hub = from_pretrained(FOLDER / "skip_gru.pt")
     inputs = [array for array in arrays("skip_gru") if len(array)]
 
-    async def test(connect, rows, address):
+    async def test(connect, rows):
         async def bad():
             async with connect() as connection:
                 assert await ask(connection) == {"want": 0}
@@ -110,7 +112,7 @@ def test_bad_clients_disturb_nobody():
 
 
 def test_a_full_server_says_so_and_places_become_free():
-    async def test(connect, rows, address):
+    async def test(connect, rows):
         async with connect() as one:
             assert await ask(one) == {"want": 0}
             async with connect() as two:
@@ -123,10 +125,25 @@ def test_a_full_server_says_so_and_places_become_free():
     assert serve(test, capacity=1) == {"want": 0}
 
 
-def test_load():
-    async def test(connect, rows, address):
-        arguments = load("load").argparse.Namespace(address=address, width=2, clients=5, steps=40)
-        return await load("load").main(arguments)
+@pytest.mark.parametrize("max_skip", [None, 0])
+def test_load(max_skip):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = Namespace(checkpoint=FOLDER / "skip_gru.pt", host="127.0.0.1", port=port, capacity=5, max_skip=max_skip)
+    clients = Namespace(address=f"ws://127.0.0.1:{port}", width=2, clients=5, steps=40)
 
-    assert serve(test).startswith("5 clients, 200 steps, ")
-    assert "200 steps, 100.0% of them sent" in serve(test, max_skip=0)
+    async def test():
+        server = asyncio.create_task(load("server").main(options))
+        for _ in range(200):
+            try:
+                return await load("load").main(clients)
+            except OSError:  # the server is not there yet
+                await asyncio.sleep(0.05)
+            finally:
+                if server.done():
+                    server.result()
+        raise TimeoutError
+
+    text = asyncio.run(test())
+    assert text.startswith("5 clients, 200 steps, ") and ("200 steps, 100.0% of them sent" in text) == (max_skip == 0)

@@ -147,7 +147,9 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
     parser.add_argument("--capacity", type=int, default=1000, help="most clients at a time (default: %(default)s)")
     parser.add_argument("--max-skip", type=int, help="most steps to skip after an update; 0 wants every sample")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    # Importing fairseq has set up logging already; websockets would log every message, which takes most of the time
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True)
+    logging.getLogger("websockets").setLevel(logging.WARNING)
     torch.set_num_threads(1)
     try:
         asyncio.run(main(parser.parse_args()))
