@@ -74,7 +74,7 @@ void activation(int64_t kind, int64_t n, const float *x, float *y) {
 #define SKIPRNN_TEXT(a) SKIPRNN_TEXT_OF(a)
 
 extern "C" __attribute__((visibility("hidden"))) const Level *SKIPRNN_NAME(SKIPRNN_LEVEL)() {
-    static const Level level = {SKIPRNN_TEXT(SKIPRNN_LEVEL), project, forward, backward, activation,
-                                lay_out_stream,                update_stream};
+    static const Level level = {
+        SKIPRNN_TEXT(SKIPRNN_LEVEL), project, forward, backward, activation, lay_out_stream, update_stream};
     return &level;
 }

@@ -98,7 +98,7 @@ inline bool keeps_all(const skiprnn_problem &problem) {
 
 inline int64_t record_size(const skiprnn_problem &problem) { return record_size(problem.shape, keeps_all(problem)); }
 
-constexpr int64_t STREAM_SLOTS = 32; /* rows of a stream that are updated together */
+constexpr int64_t STREAM_SLOTS = 32;    /* rows of a stream that are updated together */
 constexpr int64_t RECORDS_AT_ONCE = 64; /* a thread reserves this many records at a time */
 
 inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return problem.begin ? problem.begin[row] : 0; }

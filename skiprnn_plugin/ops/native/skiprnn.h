@@ -112,7 +112,7 @@ typedef struct {
  * names the first `count`. A call that returns a fault has changed nothing. */
 typedef struct skiprnn_stream skiprnn_stream;
 
-#define SKIPRNN_NEVER INT64_MAX /* the sample wanted by a row that never updates again */
+#define SKIPRNN_NEVER INT64_MAX      /* the sample wanted by a row that never updates again */
 #define SKIPRNN_LAST (INT64_MAX / 2) /* the last time that a row can have */
 
 typedef struct {
@@ -124,9 +124,9 @@ typedef struct {
     int64_t gate_count;         /* 0: no gate, every sample is wanted */
     const int64_t *gate_layers; /* [gate_count] */
     float threshold;
-    int64_t min_skip;     /* after an update at least this many steps are skipped, whatever the gate says; 0: no limit */
-    int64_t max_skip;     /* and at most this many, but no fewer than min_skip; SKIPRNN_NEVER: no limit */
-    const int64_t *seeds; /* u = v > a uniform number from the row's seed and the time [rows]; NULL: u = v > threshold */
+    int64_t min_skip; /* after an update at least this many steps are skipped, whatever the gate says; 0: no limit */
+    int64_t max_skip; /* and at most this many, but no fewer than min_skip; SKIPRNN_NEVER: no limit */
+    const int64_t *seeds; /* [rows]: u = v > a uniform number from the seed and the time; NULL: u = v > threshold */
 } skiprnn_stream_options;
 
 /* The library's SKIPRNN_ABI. */
@@ -187,7 +187,7 @@ skiprnn_stream *skiprnn_stream_init(const skiprnn_stream_options *options, void 
 
 /* Gives rows a state: h and c [L, count, H]; c NULL without cell state; p and acc [count], NULL for 1 and 0. `time`
  * [count] is NULL for 0. `wanted` [count] is what skiprnn_stream_wanted said when the state was got; NULL: the gate
- * decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns SKIPRNN_OK or the fault. */
+ * decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns a fault or SKIPRNN_OK. */
 int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *h, const float *c,
                        const float *p, const float *acc, const int64_t *time, const int64_t *wanted,
                        const int64_t *seeds);
@@ -213,8 +213,8 @@ int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t c
 /* Time goes on without samples: by steps[i] for row i, or by `same` for every row if `steps` is NULL. */
 int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps, int64_t same);
 
-/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. x is contiguous in D; its strides
- * are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
+/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. x is contiguous in D; its
+ * strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
 int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x, int64_t row_stride,
                         int64_t step_stride, int64_t steps, int64_t *used);
 

@@ -92,8 +92,7 @@ struct Stack {
           char *block = nullptr)
         : problem(p), team(team), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
           strips(strips_of(hidden)), states(states), places(separate_places ? separate_places : states),
-          kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected),
-          memory(block) {
+          kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected), memory(block) {
         layers = memory.take_of<Layer>(p.shape.layers);
         x = memory.take(places * p.shape.input);
         gate_weight = memory.take(p.gate_count * width);

@@ -9,15 +9,15 @@ struct skiprnn_stream {
     skiprnn_problem problem; /* what the stack reads; x is the samples of the present call */
     int64_t rows, slots;     /* slots: how many rows are updated together */
     int64_t min_skip, max_skip;
-    int64_t *time, *wanted; /* [rows] */
-    int64_t *since;         /* the time at which `acc` was right [rows]; the present one follows from it */
-    int64_t *seen, stamp;   /* seen[row] is `stamp` once the present call has met the row [rows] */
-    int64_t *seeds;         /* [rows], or NULL */
-    int64_t *taken;         /* rows to be updated together [slots] */
-    Place *places;          /* where in x their samples are [slots] */
-    float *p, *acc;         /* [rows] */
-    float *new_p;           /* [slots] */
-    float *h, *c;           /* [layers][rows][padded(H)]; c NULL without cell state */
+    int64_t *time, *wanted;   /* [rows] */
+    int64_t *since;           /* the time at which `acc` was right [rows]; the present one follows from it */
+    int64_t *seen, stamp;     /* seen[row] is `stamp` once the present call has met the row [rows] */
+    int64_t *seeds;           /* [rows], or NULL */
+    int64_t *taken;           /* rows to be updated together [slots] */
+    Place *places;            /* where in x their samples are [slots] */
+    float *p, *acc;           /* [rows] */
+    float *new_p;             /* [slots] */
+    float *h, *c;             /* [layers][rows][padded(H)]; c NULL without cell state */
     float **slot_h, **slot_c; /* where the stack holds states [layers] */
     void *stack;
 };

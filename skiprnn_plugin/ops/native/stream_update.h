@@ -49,7 +49,8 @@ inline int64_t lay_out_stream(const skiprnn_stream_options *options, void *block
     s.problem.gate_count = options->gate_count;
     s.problem.gate_layers = gate_layers;
     s.problem.threshold = options->threshold;
-    Stack &laid = *new (stack) Stack(s.problem, {1, nullptr}, nullptr, slots, 0, block ? (char *)block + memory.used : nullptr);
+    Stack &laid =
+        *new (stack) Stack(s.problem, {1, nullptr}, nullptr, slots, 0, block ? (char *)block + memory.used : nullptr);
     s.problem.gate_weight = nullptr;  // the stack has a copy
     s.stack = stack;
     const int64_t used = laid.memory.failed ? 0 : memory.used + laid.memory.used;
