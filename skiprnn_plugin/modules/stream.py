@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, uniform
 from ..ops.checks import as_state, check_state
-from ..ops.clock import NEVER, before_rounding, skip_until
+from ..ops.clock import NEVER, accumulate, skip_until
 from ..ops.native import library
 from ..ops.native.engine import CELLS as NATIVE_CELLS
 from ..ops.native.packing import ALIGNMENT, PackedWeights
@@ -399,7 +399,7 @@ class TorchStream(Stream):
     def state(self):
         acc = self._acc.clone()
         if self._recipe.gate is not None:
-            acc = skip_until(self._p, acc, self.time - self._since, float("inf"))[1]
+            acc = accumulate(self._p, acc, self.time - self._since)
         device = self._h.device
         c = None if self._c is None else self._c.clone()
         return SkipState(self._h.clone(), c, self._p.clone().to(device), acc.to(device))
@@ -450,31 +450,35 @@ class TorchStream(Stream):
 
     def _find_wanted(self, rows: Tensor, updated: bool) -> Tensor:
         recipe, since = self._recipe, self._since[rows]
-        p, acc = self._p[rows], self._acc[rows]
+        p, acc, least = self._p[rows], self._acc[rows], recipe.min_skip if updated else 0
         if recipe.gate is None:
             wait = torch.zeros_like(rows)
         elif recipe.draws:
-            wait = self._draw_wait(p, acc, self._row_seeds[rows], since)
+            wait = self._draw_wait(p, acc, self._row_seeds[rows], since, least)
         else:
             wait = skip_until(p, acc, torch.full_like(rows, NEVER), recipe.threshold)[0]
-        if updated:
-            wait = wait.clamp(min=recipe.min_skip)
-        wait = wait.clamp(max=recipe.max_skip)
+        wait = wait.clamp(min=least).clamp(max=recipe.max_skip)
         return torch.where(wait > LAST - since, NEVER, since + wait.clamp(max=LAST))
 
-    def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor) -> Tensor:
-        """As :func:`skip_until`, with a uniform number as the threshold of each step, from ``min_skip`` on."""
-        wait, waiting, step = torch.zeros_like(seeds), torch.ones_like(seeds, dtype=torch.bool), 0
-        recipe, several = self._recipe, 256
-        while bool(waiting.any()) and step < recipe.max_skip:
-            if step % several == 0:
-                noise = uniform(seeds, several, since + step).to(p.dtype)
-            v = before_rounding(p, acc)
-            if step >= recipe.min_skip:
-                waiting = waiting & ~(v > noise[:, step % several])
-            never = waiting & (v.isnan() | ((v == acc) & (v <= 0)))
-            wait = torch.where(never, NEVER, wait + waiting)
-            waiting, acc, step = waiting & ~never, v, step + 1
+    def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor, least: int) -> Tensor:
+        """As :func:`skip_until`, with a uniform number as the threshold of each step, from the step ``least`` on.
+
+        v only grows. So of several steps those need a look whose number is below the last v.
+        """
+        wait, waiting = torch.full_like(seeds, NEVER), torch.ones_like(seeds, dtype=torch.bool)
+        start, several = 0, 16
+        while bool(waiting.any()) and start < self._recipe.max_skip:
+            noise, steps = uniform(seeds, several, since + start).to(p.dtype), torch.arange(several, device="cpu")
+            last = accumulate(p, acc, torch.full_like(seeds, several))
+            near = (noise < last.unsqueeze(1)) & (start + steps >= least) & waiting.unsqueeze(1)
+            while bool(near.any()):
+                step = near.int().argmax(1)
+                v = accumulate(p, acc, step + 1)
+                hit = near.any(1) & (v > noise.gather(1, step.unsqueeze(1)).squeeze(1))
+                wait, waiting = torch.where(hit, start + step, wait), waiting & ~hit
+                near = near.scatter(1, step.unsqueeze(1), False) & waiting.unsqueeze(1)
+            waiting = waiting & (last > 0)  # a v of 0, or NaN, never updates
+            acc, start, several = last, start + several, min(2 * several, 1 << 16)
         return wait
 
 

@@ -211,6 +211,21 @@ def test_bernoulli_updates(engine, skips):
     assert not torch.equal(drive(stream, x)[0][0], drive(other, x)[0][0])
 
 
+@native
+@pytest.mark.parametrize("bias", [-5.0, -12.0, -17.0, -200.0])
+def test_rare_bernoulli_updates(engine, bias):
+    """As the library finds them, which goes step by step."""
+    found = []
+    for name in (engine, "indexed"):
+        rnn = make(SkipGRU, name, binarize="bernoulli", update_bias=bias)
+        for options in ({}, {"min_skip": 40}, {"max_skip": 50}):
+            stream = rnn.stream(20, seeds=range(20), **options)
+            stream.update(torch.zeros(20, 3))
+            found.append(stream.wanted.tolist())
+    assert found[:3] == found[3:]
+    assert max(found[0]) > (NEVER - 1 if bias == -200 else 20) and min(found[1]) > 40 and max(found[2]) <= 51
+
+
 @every_engine
 def test_a_closed_gate_never_wants_a_sample_again(engine):
     rnn = make(SkipGRU, engine, update_bias=-200.0)

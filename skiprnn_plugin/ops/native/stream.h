@@ -26,28 +26,29 @@ namespace {
 
 inline int64_t row_at(const int64_t *rows, int64_t i) { return rows ? rows[i] : i; }
 
-/* How many steps of the row are skipped before its next update if its state was `p`, `acc` at time `since`. */
-inline int64_t find_wait(const skiprnn_stream &s, int64_t row) {
+/* How many steps of the row are skipped before its next update if its state was `p`, `acc` at time `since`: at least
+ * `least`, and no more than max_skip. */
+inline int64_t find_wait(const skiprnn_stream &s, int64_t row, int64_t least) {
     const float p = s.p[row];
     float acc = s.acc[row];
     int64_t wait = 0;
-    if (s.problem.gate_count == 0) return 0;
-    if (!s.seeds) return skips_before_update(p, s.problem.threshold, SKIPRNN_NEVER, acc);
-    for (; wait < s.max_skip; wait++) {
-        const float v = before_rounding(p, acc);
-        if (wait >= s.min_skip && v > uniform((uint64_t)s.seeds[row], s.since[row] + wait)) return wait;
-        if (v != v || (v == acc && v <= 0)) return SKIPRNN_NEVER;
-        acc = v;
+    if (s.problem.gate_count > 0 && s.seeds) {
+        for (; wait < s.max_skip; wait++) {
+            const float v = before_rounding(p, acc);
+            if (wait >= least && v > uniform((uint64_t)s.seeds[row], s.since[row] + wait)) break;
+            if (v != v || (v == acc && v <= 0)) return s.max_skip;  // none of the following steps updates
+            acc = v;
+        }
+        return wait;
     }
-    return wait;
+    if (s.problem.gate_count > 0) wait = skips_before_update(p, s.problem.threshold, SKIPRNN_NEVER, acc);
+    wait = wait < least ? least : wait;
+    return wait < s.max_skip ? wait : s.max_skip;
 }
 
 /* Writes which sample the row wants next. */
 inline void find_wanted(skiprnn_stream &s, int64_t row, bool updated) {
-    int64_t wait = find_wait(s, row);
-    if (updated && wait < s.min_skip) wait = s.min_skip;
-    if (wait > s.max_skip) wait = s.max_skip;
-    const int64_t since = s.since[row];
+    const int64_t wait = find_wait(s, row, updated ? s.min_skip : 0), since = s.since[row];
     s.wanted[row] = wait > SKIPRNN_LAST - since ? SKIPRNN_NEVER : since + wait;
 }
 
