@@ -156,9 +156,9 @@ class SkipRNNHub(nn.Module):
         decisions = getattr(self.model, "decisions", None)
         if decisions is not None and decisions.skip_prob is not None:
             raise ValueError("--update-rule: expected learned or full for a stream, got random, which no gate decides")
-        if seeds is None and self.model.rnn.binarize == "bernoulli" and self.model.rnn.update_weight is not None:
-            seeds = range(batch_size)
-        stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, None if seeds is None else list(seeds))
+        stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, seeds)
+        if seeds is None and getattr(decisions, "draws_updates", False):
+            stream.reset(seeds=range(batch_size))
         head, statistics = copy.deepcopy(self.model.head).requires_grad_(False), getattr(frames, "statistics", None)
         return PredictingStream(stream, head, self.task.predicts, statistics)
 
