@@ -35,13 +35,21 @@ def time_on_cuda(function: Callable) -> float:
     return start.elapsed_time(end) / 1000
 
 
-TIMERS = {"cpu": time_on_cpu, "cuda": time_on_cuda}
+def time_of_processor(function: Callable) -> float:
+    """The seconds that a call takes on the processor, by all threads of this process together; other programs that run
+    on the same cores add little."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+TIMERS = {"cpu": time_on_cpu, "cuda": time_on_cuda, "processor": time_of_processor}
 
 
 def time_interleaved(
     contestants: Dict[str, Contestant], seconds: float, device: str, pause: float = PAUSE
 ) -> Dict[str, List[float]]:
-    """The seconds of each call of ``run``, by the contestant's name.
+    """The seconds of each call of ``run``, by the contestant's name; ``device`` is a key of ``TIMERS``.
 
     The contestants take turns, so that other load on the machine affects all of them. In each round a contestant is
     called for a short time, or once if a call takes longer, after a ``pause`` in seconds. Timing ends after ``seconds``

@@ -36,6 +36,13 @@ def check_size(argument: str, value: Any) -> int:
     return int(value)
 
 
+def check_count(argument: str, value: Any) -> int:
+    """Check for an integer of at least 0."""
+    if not _is_integer(value) or value < 0:
+        raise ValueError(f"{argument}: expected an integer of at least 0, got {value!r}")
+    return int(value)
+
+
 def check_probability(argument: str, value: Any) -> float:
     """Check for a number in [0, 1)."""
     if not _is_number(value) or not 0 <= value < 1:

@@ -4,6 +4,7 @@ from ._fairseq import required  # noqa: F401
 
 # isort: split
 import argparse
+import copy
 import itertools
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from .checkpoints import LoadedModel, find_checkpoint, load_model
 from .predictions import CRITERIONS, Prediction, as_probabilities, is_sequence_task
 from .reading import first_sentence
 
-__all__ = ["LoadedModel", "Prediction", "SkipRNNHub", "from_pretrained", "load_model"]
+__all__ = ["LoadedModel", "Prediction", "PredictingStream", "SkipRNNHub", "from_pretrained", "load_model"]
 
 Sequences = Union[Tensor, np.ndarray, Sequence[Union[Tensor, np.ndarray, str]]]
 
@@ -125,6 +126,47 @@ class SkipRNNHub(nn.Module):
             yield from self._run_batch(batch, start)
             start += len(batch)
 
+    def stream(
+        self,
+        batch_size: int = 1,
+        min_skip: int = 0,
+        max_skip: Optional[int] = None,
+        seeds: Optional[Sequence[int]] = None,
+    ) -> "PredictingStream":
+        """Sequences that the model reads sample by sample, with a prediction at any time.
+
+        Args:
+            batch_size: number of sequences, each of which has a time of its own.
+            min_skip: how many steps are skipped after an update at least, whatever the gate says.
+            max_skip: how many steps are skipped at most; None for no limit.
+            seeds: integers that decide the random numbers of a model with ``--binarize bernoulli``, [batch_size]; None
+                for 0, 1, ..., as :meth:`predict` takes them.
+
+        Raises ValueError for a model that needs more than the samples so far: one that is bidirectional, that keeps the
+        end of a longer sequence (``--crop tail``), that reads texts or images as a whole, or that skips at random.
+        """
+        self._check_task()
+        frames = getattr(self.task, "frames", None)
+        if not getattr(self.task, "takes_arrays", False) and (self.reads_words or frames is None):
+            raise ValueError(
+                f"task {self.cfg.task._name}: expected one that reads arrays step by step for a stream; it encodes a "
+                "sequence as a whole"
+            )
+        if frames is not None and frames.fit.length is not None and frames.fit.crop != "head":
+            raise ValueError(
+                f"--crop: expected head for a stream, got {frames.fit.crop}, which depends on a sequence's end"
+            )
+        if not hasattr(self.model, "head") or not hasattr(getattr(self.model, "rnn", None), "stream"):
+            raise ValueError(f"model: expected a model skip_rnn for a stream, got {type(self.model).__name__}")
+        decisions = getattr(self.model, "decisions", None)
+        if decisions is not None and decisions.skip_prob is not None:
+            raise ValueError("--update-rule: expected learned or full for a stream, got random, which no gate decides")
+        stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, seeds)
+        if seeds is None and getattr(decisions, "draws_updates", False):
+            stream.reset(seeds=range(batch_size))
+        head, statistics = copy.deepcopy(self.model.head).requires_grad_(False), getattr(frames, "statistics", None)
+        return PredictingStream(stream, head, self.task.predicts, statistics)
+
     def encode(self, raw: Any) -> Tensor:
         """Turn a user's sequence into what the model reads: [T, D], or token ids, int64 [T].
 
@@ -206,6 +248,86 @@ class SkipRNNHub(nn.Module):
         if self.task.predicts not in ("classes", "labels") or values.size == 0:
             return None
         return self.class_names[values.argmax() % values.shape[-1]]
+
+
+class PredictingStream:
+    """A :class:`skiprnn_plugin.modules.stream.Stream` of a trained model: it takes samples as they were before training
+    normalised them, and predicts. Made by :meth:`SkipRNNHub.stream`.
+
+    Arguments and results of ``update``, ``skip``, ``feed``, ``reset``, ``time``, ``wanted``, ``output`` and ``state``
+    are those of that class. Samples have to be finite numbers. A model that was trained with ``--sequence-length`` read
+    no more steps than that, and with ``--padding data`` no fewer; a stream neither stops nor pads.
+    """
+
+    def __init__(self, stream, head: nn.Module, predicts: str, statistics):
+        self.stream, self._head, self._predicts = stream, head, predicts
+        self._normal = None
+        if statistics is not None:
+            mean, std = statistics
+            self._normal = mean, np.where(std > 0, std, 1)
+
+    def update(self, x: Any, rows=None) -> None:
+        self.stream.update(self._normalise(x), rows)
+
+    def skip(self, n, rows=None) -> None:
+        self.stream.skip(n, rows)
+
+    def feed(self, x: Any, rows=None) -> int:
+        return self.stream.feed(self._normalise(x), rows)
+
+    def reset(self, rows=None, state=None, seeds=None) -> None:
+        self.stream.reset(rows, state, seeds)
+
+    @property
+    def batch_size(self) -> int:
+        return self.stream.batch_size
+
+    @property
+    def time(self) -> Tensor:
+        return self.stream.time
+
+    @property
+    def wanted(self) -> Tensor:
+        return self.stream.wanted
+
+    @property
+    def output(self) -> Tensor:
+        return self.stream.output
+
+    @property
+    def state(self):
+        return self.stream.state
+
+    @property
+    def prediction(self) -> np.ndarray:
+        """What the model predicts of the samples so far, as :meth:`SkipRNNHub.predict` does, float32
+        [batch_size, output_size]; for a task that predicts at every step, of the present step."""
+        return self.predict()
+
+    def predict(self, rows=None) -> np.ndarray:
+        """:attr:`prediction` of some rows, float32 [N, output_size]; None for all."""
+        output = self.stream.output
+        if rows is not None:
+            output = output[torch.as_tensor(rows).reshape(-1)]
+        with torch.no_grad():
+            return as_probabilities(self._head(output).float(), self._predicts).cpu().numpy()
+
+    def _normalise(self, x: Any) -> Any:
+        """``x``, normalised; unchanged if its kind is wrong, which the stream then says."""
+        try:
+            array = np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x)
+        except (TypeError, ValueError):
+            return x
+        if array.dtype.kind not in "iufb":
+            return x
+        with np.errstate(over="ignore"):
+            numbers = array.astype(np.float64 if array.dtype == np.float64 and self._normal is None else np.float32)
+        if not np.isfinite(numbers).all():
+            raise ValueError("x: expected finite numbers in the range of float32, got others")
+        if self._normal is None or array.ndim == 0 or array.shape[-1] != len(self._normal[0]):
+            return numbers
+        mean, std = self._normal
+        return ((numbers - mean) / std).astype(np.float32)
 
 
 def _as_plain_array(raw: Any) -> Any:

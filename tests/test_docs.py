@@ -69,6 +69,7 @@ TESTS = {
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
+    "python -m benchmarks.stream": ("test_benchmark_stream.py", "test_command"),
     "python -m benchmarks.trained": ("test_benchmark_trained.py", "test_command"),
     "python -m benchmarks.translation": ("test_benchmark_translation.py", "test_command"),
     "python -m benchmarks.video": ("test_benchmark_video.py", "test_command"),
@@ -82,6 +83,8 @@ TESTS = {
     "python user_dir_examples/translation/make_data.py": ("test_translation.py", "corpus"),
     "python user_dir_examples/speech/make_digits.py": ("test_speech.py", "corpus"),
     "skiprnn-export": ("export/test_export.py", "test_c_header"),
+    "python user_dir_examples/stream_server/server.py": ("test_example_stream_server.py", "test_load"),
+    "python user_dir_examples/stream_server/load.py": ("test_example_stream_server.py", "test_load"),
     "skiprnn-plot curves": ("cli/test_plot_curves.py", "test_a_real_log"),
     "skiprnn-plot frames": ("cli/test_plot_frames.py", "test_shows_the_models_own_updates"),
     "skiprnn-plot samples": ("test_docs.py", "test_readme"),
@@ -221,7 +224,8 @@ def test_readmes_program_prints_what_it_says():
 def test_streaming(capsys):
     for code in read_code(ROOT / "docs/streaming.md", "python") + read_code(ROOT / "docs/index.md", "python"):
         exec(compile(code, "docs", "exec"), {})
-    assert capsys.readouterr().out == "True\n"
+    used, equal = capsys.readouterr().out.splitlines()
+    assert equal == "True" and f"This prints `{used}`." in (ROOT / "docs/streaming.md").read_text()
 
 
 def test_estimators(tmp_path, monkeypatch, capsys):

@@ -7,7 +7,15 @@ from torch import Tensor, nn
 from torch.fx import Proxy
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from ..arguments import check_choice, check_finite, check_flag, check_gate_layers, check_probability, check_size
+from ..arguments import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_flag,
+    check_gate_layers,
+    check_probability,
+    check_size,
+)
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_threshold
 from ..ops.engines import FEATURES, check_engine
@@ -15,6 +23,7 @@ from ..ops.tracing import record_module
 from .init import GATE_INITS, INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
+from .stream import NEVER, Recipe, Stream, choose_native, copy_tensors, open_stream
 
 
 class SkipRNNBase(nn.Module):
@@ -183,6 +192,56 @@ class SkipRNNBase(nn.Module):
     def initial_state(self, batch_size: int) -> SkipState:
         """The learned state that sequences start from. The first step after it is always updated."""
         return self._join_states([_tile(self._initial_state(suffix), batch_size) for suffix in self._directions])
+
+    def stream(
+        self,
+        batch_size: int = 1,
+        state: Optional[SkipState] = None,
+        min_skip: int = 0,
+        max_skip: Optional[int] = None,
+        seeds: Union[Sequence[int], Tensor, None] = None,
+    ) -> Stream:
+        """Sequences that are read sample by sample, and that say which sample they want next: for sensors that sleep
+        between samples, and for frames that need not be decoded. It computes what the module computes in evaluation
+        mode, with a copy of the present weights. A sequence is the first dimension of all that it takes and returns
+        (but for states), whatever ``batch_first`` is.
+
+        Args:
+            batch_size: number of sequences, each of which has a time of its own.
+            state: state to continue from; None for the learned initial state.
+            min_skip: how many steps are skipped after an update at least, whatever the gate says.
+            max_skip: how many steps are skipped after an update at most; None for no limit. Steps that were skipped
+                before the stream began do not count.
+            seeds: integers that decide the random numbers if ``binarize`` is ``bernoulli``, [batch_size]: the updates
+                are those of ``forward`` with ``noise=skiprnn_plugin.ops.uniform(seeds, T)``. None draws them from
+                torch's generator.
+
+        Raises:
+            ValueError: the module is bidirectional, so that it reads the future; or an argument of the wrong type,
+                shape or value; the message names it.
+        """
+        if self.bidirectional:
+            raise ValueError("bidirectional: expected False for a stream, which can't read backward, got True")
+        check_size("batch_size", batch_size)
+        min_skip = min(check_count("min_skip", min_skip), NEVER)
+        max_skip = NEVER if max_skip is None else min(check_count("max_skip", max_skip), NEVER)
+        if max_skip < min_skip:
+            raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
+        weights = self._weights("")
+        native = choose_native(self.engine, self.cell, weights)
+        gate = self._gate("")
+        recipe = Recipe(
+            self.cell,
+            tuple(map(copy_tensors, weights)),
+            None if gate is None else copy_tensors(gate),
+            copy_tensors(self._initial_state("")),
+            self.threshold,
+            gate is not None and self.binarize == "bernoulli",
+            min_skip,
+            max_skip,
+            native,
+        )
+        return open_stream(recipe, batch_size, state, seeds)
 
     def _initial_state(self, suffix: str) -> SkipState:
         """The initial state of one direction, for one sequence."""

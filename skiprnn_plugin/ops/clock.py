@@ -9,6 +9,15 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
+INTEGERS = {  # of as many bits
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
+NEVER = 2**63 - 1  # the step of the next update where there is none
+BEFORE_JUMPS = 8  # this many steps are added one by one before the first jump, because most updates come sooner
+
 
 class Clock:
     """Finds the steps at which sequences update next.
@@ -76,8 +85,7 @@ def settle_skips(count: Tensor, unsure: Tensor, p: Tensor, acc: Tensor, room: Te
     """``count``, computed by additions where it is ``unsure`` and the ``room`` may be enough for an update."""
     need, slack = _additions(p, acc, threshold)
     some = (unsure & (need - slack <= room)).nonzero().squeeze(1)
-    limit = torch.tensor(threshold, dtype=p.dtype, device=p.device).expand(len(some))
-    return count.index_copy(0, some, add_up(p[some], acc[some], room[some], lambda step: limit))
+    return count.index_copy(0, some, skip_until(p[some], acc[some], room[some], threshold)[0])
 
 
 def _additions(p: Tensor, acc: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
@@ -94,7 +102,7 @@ def add_up(p: Tensor, acc: Tensor, room: Tensor, threshold_of) -> Tensor:
     waiting = room > 0
     step = 0
     while bool(waiting.any()):
-        acc = acc + torch.where(p <= 1 - acc, p, 1 - acc)
+        acc = before_rounding(p, acc)
         waiting = waiting & ~(acc > threshold_of(step))
         count = count + waiting
         step += 1
@@ -102,11 +110,47 @@ def add_up(p: Tensor, acc: Tensor, room: Tensor, threshold_of) -> Tensor:
     return count
 
 
+def before_rounding(p: Tensor, acc: Tensor) -> Tensor:
+    """v of a step, the sum that the gate rounds."""
+    return acc + torch.where(p <= 1 - acc, p, 1 - acc)
+
+
+def skip_until(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
+    """:func:`count_skips` by additions alone, and ``acc`` [N] after the skipped steps, to the bit what repeated
+    addition gives.
+
+    All floats of one binade, [2^e, 2^(e+1)), have the same distance, and their bits are consecutive integers. If one
+    addition of p stays within a binade, the further ones grow by one constant until they leave it: a sum halfway
+    between two floats is rounded to the even one, from which all following sums are rounded in the same direction. So
+    the number of additions up to the binade's last float, or the threshold, is a quotient of integers.
+    """
+    integers = INTEGERS[p.dtype]
+    mantissa = round(1 / torch.finfo(p.dtype).eps) - 1
+    limit = torch.tensor(threshold, dtype=p.dtype, device=p.device)
+    limit_bits = limit.view(integers).long()
+    count, waiting, step = torch.zeros_like(room), room > 0, 0
+    while bool(waiting.any()):
+        v = before_rounding(p, acc)
+        waiting = waiting & ~(v > limit)
+        count = count + waiting
+        if step >= BEFORE_JUMPS:
+            stays = waiting & ((v == acc) | v.isnan())  # as it will at all further steps
+            count = torch.where(stays, room, count)
+            old, now, new = (sums.view(integers).long() for sums in (acc, v, before_rounding(p, v)))
+            jumps = waiting & (((old ^ now) | (now ^ new)) <= mantissa) & (new > now) & (limit_bits >= now)
+            growth = torch.where(jumps, new - now, 1)
+            jump = torch.minimum((torch.minimum(now | mantissa, limit_bits) - now) // growth, room - count) * jumps
+            count = count + jump
+            v = (now + jump * growth).to(integers).view(p.dtype)
+        acc = torch.where(waiting, v, acc)
+        waiting = waiting & (count < room)
+        step += 1
+    return count, acc
+
+
 def accumulate(p: Tensor, acc: Tensor, steps: Tensor) -> Tensor:
     """``acc`` [N] after ``steps`` skipped steps, int64 [N]."""
-    for step in range(int(steps.max()) if len(steps) > 0 else 0):
-        acc = torch.where(step < steps, acc + torch.where(p <= 1 - acc, p, 1 - acc), acc)
-    return acc
+    return skip_until(p, acc, steps, math.inf)[1]
 
 
 def next_scheduled(schedule: Tensor) -> Tensor:

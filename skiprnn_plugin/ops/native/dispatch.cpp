@@ -7,11 +7,13 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "layout.h"
 #include "packing.h"
 #include "pool.h"
+#include "stream.h"
 
 extern "C" {
 const Level *skiprnn_level_baseline();
@@ -200,6 +202,33 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
     return SKIPRNN_OK;
 }
 
+/* Updates `count` rows, at most `slots`, with the samples at the stream's places. */
+void update(skiprnn_stream &s, const int64_t *rows, int64_t count) {
+    level().update_stream(&s, rows, count);
+    for (int64_t i = 0; i < count; i++) settle(s, rows[i], s.new_p[i]);
+}
+
+void read_samples(skiprnn_stream &s, const float *x, int64_t row_stride, int64_t step_stride) {
+    s.problem.x = x;
+    s.problem.x_batch_stride = row_stride;
+    s.problem.x_step_stride = step_stride;
+}
+
+/* Copies rows of H floats between a caller's array [layers, count, H] and the padded one of a stream. */
+template <bool INTO_STREAM>
+void copy_states(const skiprnn_stream &s, const int64_t *rows, int64_t count, float *states,
+                 std::conditional_t<INTO_STREAM, const float *, float *> array) {
+    const int64_t hidden = s.problem.shape.hidden, width = padded(hidden);
+    for (int64_t l = 0; l < s.problem.shape.layers; l++)
+        for (int64_t i = 0; i < count; i++, array += hidden) {
+            float *state = states + (l * s.rows + row_at(rows, i)) * width;
+            if constexpr (INTO_STREAM)
+                std::memcpy(state, array, hidden * sizeof(float));
+            else
+                std::memcpy(array, state, hidden * sizeof(float));
+        }
+}
+
 }  // namespace
 
 #define SKIPRNN_API extern "C" __attribute__((visibility("default")))
@@ -276,6 +305,144 @@ SKIPRNN_API int skiprnn_backward(const skiprnn_problem *problem, const float *pa
     } catch (const std::exception &) {  // std::bad_alloc, or std::length_error
         return SKIPRNN_NO_MEMORY;
     }
+}
+
+SKIPRNN_API int64_t skiprnn_skips(float p, float *acc, float threshold, int64_t room) {
+    return skips_before_update(p, threshold, room, *acc);
+}
+
+SKIPRNN_API int64_t skiprnn_stream_size(const skiprnn_stream_options *options) {
+    return level().lay_out_stream(options, nullptr);
+}
+
+SKIPRNN_API skiprnn_stream *skiprnn_stream_init(const skiprnn_stream_options *options, void *memory) {
+    level().lay_out_stream(options, memory);
+    return (skiprnn_stream *)memory;
+}
+
+SKIPRNN_API int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *h,
+                                   const float *c, const float *p, const float *acc, const int64_t *time,
+                                   const int64_t *wanted, const int64_t *seeds) {
+    skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(s, rows, count)) return fault;
+    for (int64_t i = 0; i < count && time; i++)
+        if (time[i] < 0 || time[i] > SKIPRNN_LAST) return SKIPRNN_TOO_LATE;
+    copy_states<true>(s, rows, count, s.h, h);
+    if (s.c) copy_states<true>(s, rows, count, s.c, c);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = row_at(rows, i);
+        s.p[row] = p ? p[i] : 1;
+        s.acc[row] = acc ? acc[i] : 0;
+        s.time[row] = s.since[row] = time ? time[i] : 0;
+        if (s.seeds && seeds) s.seeds[row] = seeds[i];
+        if (wanted)
+            s.wanted[row] = wanted[i];
+        else
+            find_wanted(s, row, false);
+    }
+    return SKIPRNN_OK;
+}
+
+SKIPRNN_API int skiprnn_stream_get(skiprnn_stream *stream, const int64_t *rows, int64_t count, float *h, float *c,
+                                   float *p, float *acc) {
+    const skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(*stream, rows, count)) return fault;
+    copy_states<false>(s, rows, count, s.h, h);
+    if (s.c) copy_states<false>(s, rows, count, s.c, c);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = row_at(rows, i);
+        p[i] = s.p[row];
+        acc[i] = s.acc[row];
+        if (s.problem.gate_count > 0) acc[i] = accumulate(p[i], acc[i], s.time[row] - s.since[row]);
+    }
+    return SKIPRNN_OK;
+}
+
+SKIPRNN_API int skiprnn_stream_output(skiprnn_stream *stream, const int64_t *rows, int64_t count, float *output) {
+    const skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(*stream, rows, count)) return fault;
+    const int64_t hidden = s.problem.shape.hidden, width = padded(hidden);
+    const float *top = s.h + (s.problem.shape.layers - 1) * s.rows * width;
+    for (int64_t i = 0; i < count; i++)
+        std::memcpy(output + i * hidden, top + row_at(rows, i) * width, hidden * sizeof(float));
+    return SKIPRNN_OK;
+}
+
+SKIPRNN_API const int64_t *skiprnn_stream_time(const skiprnn_stream *stream) { return stream->time; }
+
+SKIPRNN_API const int64_t *skiprnn_stream_wanted(const skiprnn_stream *stream) { return stream->wanted; }
+
+SKIPRNN_API int64_t skiprnn_stream_wait(const skiprnn_stream *stream, int64_t row) {
+    const int64_t wanted = stream->wanted[row];
+    return wanted == SKIPRNN_NEVER ? SKIPRNN_NEVER : wanted - stream->time[row];
+}
+
+SKIPRNN_API int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x) {
+    skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(s, rows, count)) return fault;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = row_at(rows, i);
+        if (s.wanted[row] != s.time[row]) return SKIPRNN_TOO_EARLY;
+    }
+    read_samples(s, x, s.problem.shape.input, 0);
+    for (int64_t first = 0; first < count; first += s.slots) {
+        const int64_t size = std::min(s.slots, count - first);
+        for (int64_t i = 0; i < size; i++) {
+            s.taken[i] = row_at(rows, first + i);
+            s.places[i] = {first + i, 0, i};
+        }
+        update(s, s.taken, size);
+        for (int64_t i = 0; i < size; i++) s.time[s.taken[i]]++;
+    }
+    return SKIPRNN_OK;
+}
+
+SKIPRNN_API int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps,
+                                    int64_t same) {
+    skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(s, rows, count)) return fault;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = row_at(rows, i), step = steps ? steps[i] : same;
+        if (step < 0 || step > room_of(s, row)) return SKIPRNN_TOO_LATE;
+    }
+    for (int64_t i = 0; i < count; i++) s.time[row_at(rows, i)] += steps ? steps[i] : same;
+    return SKIPRNN_OK;
+}
+
+SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x,
+                                    int64_t row_stride, int64_t step_stride, int64_t steps, int64_t *used) {
+    skiprnn_stream &s = *stream;
+    if (const int fault = check_rows(s, rows, count)) return fault;
+    for (int64_t i = 0; i < count; i++)
+        if (steps > SKIPRNN_LAST - s.time[row_at(rows, i)]) return SKIPRNN_TOO_LATE;
+    read_samples(s, x, row_stride, step_stride);
+    int64_t next = 0, active = 0, total = 0;
+    while (true) {
+        for (; active < s.slots && next < count; next++) {  // a row that has finished leaves its slot to the next one
+            const int64_t row = row_at(rows, next);
+            if (s.wanted[row] - s.time[row] >= steps) continue;
+            s.taken[active] = row;
+            s.places[active++].row = next;
+        }
+        if (active == 0) break;
+        for (int64_t i = 0; i < active; i++) {
+            const int64_t row = s.taken[i];
+            s.places[i] = {s.places[i].row, s.wanted[row] - s.time[row], i};
+        }
+        update(s, s.taken, active);
+        total += active;
+        int64_t left = 0;
+        for (int64_t i = 0; i < active; i++) {
+            const int64_t row = s.taken[i];
+            if (s.wanted[row] - s.time[row] >= steps) continue;
+            s.places[left].row = s.places[i].row;
+            s.taken[left++] = row;
+        }
+        active = left;
+    }
+    for (int64_t i = 0; i < count; i++) s.time[row_at(rows, i)] += steps;
+    if (used) *used = total;
+    return SKIPRNN_OK;
 }
 
 SKIPRNN_API void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y) {

@@ -3,6 +3,7 @@
  * the linker might use them everywhere. */
 #include "backward.h"
 #include "forward.h"
+#include "stream_update.h"
 
 namespace {
 
@@ -50,6 +51,11 @@ void backward(const skiprnn_problem *problem, const float *packed, const skiprnn
     });
 }
 
+void update_stream(skiprnn_stream *stream, const int64_t *rows, int64_t count) {
+    with_cell(stream->problem.shape.cell,
+              [&](auto cell) { update_stream<decltype(cell)::value>(*stream, rows, count); });
+}
+
 void activation(int64_t kind, int64_t n, const float *x, float *y) {
     for (int64_t i = 0; i < n; i += LANES) {
         float values[LANES] = {};
@@ -68,6 +74,7 @@ void activation(int64_t kind, int64_t n, const float *x, float *y) {
 #define SKIPRNN_TEXT(a) SKIPRNN_TEXT_OF(a)
 
 extern "C" __attribute__((visibility("hidden"))) const Level *SKIPRNN_NAME(SKIPRNN_LEVEL)() {
-    static const Level level = {SKIPRNN_TEXT(SKIPRNN_LEVEL), project, forward, backward, activation};
+    static const Level level = {
+        SKIPRNN_TEXT(SKIPRNN_LEVEL), project, forward, backward, activation, lay_out_stream, update_stream};
     return &level;
 }

@@ -5,6 +5,11 @@
 
 #include "skiprnn.h"
 
+/* A candidate to compute: its sequence, its step, and the index of the held state that it starts from. */
+struct Place {
+    int64_t row, time, state;
+};
+
 namespace {
 
 constexpr int64_t STRIP = 16;
@@ -93,6 +98,7 @@ inline bool keeps_all(const skiprnn_problem &problem) {
 
 inline int64_t record_size(const skiprnn_problem &problem) { return record_size(problem.shape, keeps_all(problem)); }
 
+constexpr int64_t STREAM_SLOTS = 32;    /* rows of a stream that are updated together */
 constexpr int64_t RECORDS_AT_ONCE = 64; /* a thread reserves this many records at a time */
 
 inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return problem.begin ? problem.begin[row] : 0; }
@@ -171,6 +177,12 @@ struct Level {
     void (*backward)(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
                      const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Share *share, int64_t rows);
     void (*activation)(int64_t kind, int64_t n, const float *x, float *y);
+    /* Lays out a stream in `memory`, filled with zeros but for what never changes. Returns the number of bytes, which
+     * is all it does if `memory` is NULL; 0 if there is not enough memory. */
+    int64_t (*lay_out_stream)(const skiprnn_stream_options *options, void *memory);
+    /* Updates the state of `count` rows, at most STREAM_SLOTS, with the samples at the stream's places, and writes
+     * their p to `new_p`. */
+    void (*update_stream)(skiprnn_stream *stream, const int64_t *rows, int64_t count);
 };
 
 }  // namespace

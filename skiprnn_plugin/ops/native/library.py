@@ -14,11 +14,12 @@ from typing import Callable, List, NamedTuple, Optional
 from ..tracing import constant_in_compiled_code
 from ..types import Operands, Results
 
-ABI = 6
+ABI = 7
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip on a machine with a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are used for; the last one also computes x's gradient
 FAULTS = {1: "there is not enough memory", 2: "there are more updates than records"}
+NO_ROW, TOO_EARLY, TOO_LATE = 3, 4, 5  # faults of a stream
 
 
 class Shape(Structure):
@@ -71,6 +72,22 @@ class Outgoing(Structure):
     _fields_ = _pointers("x", "weights", "h", "c", "p", "acc", "gate_weight", "gate_bias", "dropout_mask")
 
 
+class StreamOptions(Structure):
+    _fields_ = [
+        ("shape", Shape),
+        ("rows", c_int64),
+        *_pointers("packed", "gate_weight", "gate_bias"),
+        ("gate_count", c_int64),
+        ("gate_layers", c_void_p),
+        ("threshold", c_float),
+        ("min_skip", c_int64),
+        ("max_skip", c_int64),
+        ("seeds", c_void_p),
+    ]
+
+
+_ROWS = (c_void_p, c_void_p, c_int64)  # a stream, and which of its rows
+
 PROTOTYPES = {
     "skiprnn_abi": (c_int64,),
     "skiprnn_levels": (c_char_p,),
@@ -84,6 +101,18 @@ PROTOTYPES = {
     "skiprnn_projected_size": (c_int64, POINTER(Problem)),
     "skiprnn_forward": (c_int, POINTER(Problem), POINTER(Result), POINTER(Saved)),
     "skiprnn_backward": (c_int, POINTER(Problem), c_void_p, POINTER(Saved), POINTER(Incoming), POINTER(Outgoing)),
+    "skiprnn_skips": (c_int64, c_float, POINTER(c_float), c_float, c_int64),
+    "skiprnn_stream_size": (c_int64, POINTER(StreamOptions)),
+    "skiprnn_stream_init": (c_void_p, POINTER(StreamOptions), c_void_p),
+    "skiprnn_stream_put": (c_int, *_ROWS, *[c_void_p] * 7),
+    "skiprnn_stream_get": (c_int, *_ROWS, *[c_void_p] * 4),
+    "skiprnn_stream_output": (c_int, *_ROWS, c_void_p),
+    "skiprnn_stream_time": (c_void_p, c_void_p),
+    "skiprnn_stream_wanted": (c_void_p, c_void_p),
+    "skiprnn_stream_wait": (c_int64, c_void_p, c_int64),
+    "skiprnn_stream_update": (c_int, *_ROWS, c_void_p),
+    "skiprnn_stream_skip": (c_int, *_ROWS, c_void_p, c_int64),
+    "skiprnn_stream_feed": (c_int, *_ROWS, c_void_p, c_int64, c_int64, c_int64, POINTER(c_int64)),
     "skiprnn_activation": (None, c_int64, c_int64, c_void_p, c_void_p),
 }
 

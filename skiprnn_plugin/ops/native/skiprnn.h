@@ -24,12 +24,19 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 6
+#define SKIPRNN_ABI 7
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are used for: a forward, a backward, or a backward that computes the gradient of x too. */
 enum { SKIPRNN_FORWARD = 0, SKIPRNN_BACKWARD = 1, SKIPRNN_BACKWARD_TO_X = 2 };
-enum { SKIPRNN_OK = 0, SKIPRNN_NO_MEMORY = 1, SKIPRNN_SAVED_FULL = 2 };
+enum {
+    SKIPRNN_OK = 0,
+    SKIPRNN_NO_MEMORY = 1,
+    SKIPRNN_SAVED_FULL = 2,
+    SKIPRNN_NO_ROW = 3,    /* a row does not exist, or is given twice */
+    SKIPRNN_TOO_EARLY = 4, /* a row wants a later sample */
+    SKIPRNN_TOO_LATE = 5   /* a row would skip the sample that it wants, or its time is not 0..SKIPRNN_LAST */
+};
 
 typedef struct {
     int64_t cell, layers, input, hidden;
@@ -96,6 +103,32 @@ typedef struct {
     float *dropout_mask;            /* NULL without a mask */
 } skiprnn_outgoing;
 
+/* A stream: sequences, its rows, that are read sample by sample, each at a time of its own. Right after an update it is
+ * known which sample a row wants next; the samples until then need not be read at all.
+ *
+ * A row's time is the index of its next sample, 0 at first. Its values are to the bit those that skiprnn_forward
+ * computes of the same samples. A stream must not be used by two threads at once, and stays at its address. No call
+ * allocates memory, but for skiprnn_stream_size. Where `rows` is an argument, it names `count` rows, none twice; NULL
+ * names the first `count`. A call that returns a fault has changed nothing. */
+typedef struct skiprnn_stream skiprnn_stream;
+
+#define SKIPRNN_NEVER INT64_MAX      /* the sample wanted by a row that never updates again */
+#define SKIPRNN_LAST (INT64_MAX / 2) /* the last time that a row can have */
+
+typedef struct {
+    skiprnn_shape shape;
+    int64_t rows;               /* 1 or more */
+    const float *packed;        /* from skiprnn_pack for SKIPRNN_FORWARD; read by every update */
+    const float *gate_weight;   /* this and what follows is copied; [gate_count * H]; NULL without a gate */
+    const float *gate_bias;     /* [1]; NULL without a gate */
+    int64_t gate_count;         /* 0: no gate, every sample is wanted */
+    const int64_t *gate_layers; /* [gate_count] */
+    float threshold;
+    int64_t min_skip; /* after an update at least this many steps are skipped, whatever the gate says; 0: no limit */
+    int64_t max_skip; /* and at most this many, but no fewer than min_skip; SKIPRNN_NEVER: no limit */
+    const int64_t *seeds; /* [rows]: u = v > a uniform number from the seed and the time; NULL: u = v > threshold */
+} skiprnn_stream_options;
+
 /* The library's SKIPRNN_ABI. */
 int64_t skiprnn_abi(void);
 
@@ -139,6 +172,51 @@ int skiprnn_forward(const skiprnn_problem *problem, const skiprnn_result *result
  * if the gradient of x is wanted, for SKIPRNN_BACKWARD otherwise. Returns SKIPRNN_OK or the fault. */
 int skiprnn_backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
                      const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing);
+
+/* How many of the next `room` steps are skipped before one updates, if p and acc are 0..1; `room` if none does. `acc`
+ * becomes the sum after those steps. Both are exactly what adding step by step gives, but take no longer for more
+ * steps. */
+int64_t skiprnn_skips(float p, float *acc, float threshold, int64_t room);
+
+/* The bytes of memory that a stream needs. 0 if there is not enough memory. */
+int64_t skiprnn_stream_size(const skiprnn_stream_options *options);
+
+/* Makes a stream in `memory`, which is 64-byte aligned. Its rows have no state before skiprnn_stream_put. Needs no
+ * counterpart: the memory can simply be freed. */
+skiprnn_stream *skiprnn_stream_init(const skiprnn_stream_options *options, void *memory);
+
+/* Gives rows a state: h and c [L, count, H]; c NULL without cell state; p and acc [count], NULL for 1 and 0. `time`
+ * [count] is NULL for 0. `wanted` [count] is what skiprnn_stream_wanted said when the state was got; NULL: the gate
+ * decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns a fault or SKIPRNN_OK. */
+int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *h, const float *c,
+                       const float *p, const float *acc, const int64_t *time, const int64_t *wanted,
+                       const int64_t *seeds);
+
+/* Writes the rows' state at their time, shaped as for skiprnn_stream_put. `acc` contains the steps that were skipped up
+ * to then. */
+int skiprnn_stream_get(skiprnn_stream *stream, const int64_t *rows, int64_t count, float *h, float *c, float *p,
+                       float *acc);
+
+/* Writes h of the top layer [count, H]. */
+int skiprnn_stream_output(skiprnn_stream *stream, const int64_t *rows, int64_t count, float *output);
+
+/* The time of every row, and the sample that it wants next [rows]. They change with the stream. */
+const int64_t *skiprnn_stream_time(const skiprnn_stream *stream);
+const int64_t *skiprnn_stream_wanted(const skiprnn_stream *stream);
+
+/* How many steps a row can skip before the sample that it wants; SKIPRNN_NEVER if it wants none. */
+int64_t skiprnn_stream_wait(const skiprnn_stream *stream, int64_t row);
+
+/* Reads a sample of every row, x [count, D]; each has to be the one that its row wants. Their time goes on by 1. */
+int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x);
+
+/* Time goes on without samples: by steps[i] for row i, or by `same` for every row if `steps` is NULL. */
+int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps, int64_t same);
+
+/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. x is contiguous in D; its
+ * strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
+int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x, int64_t row_stride,
+                        int64_t step_stride, int64_t steps, int64_t *used);
 
 /* Computes y = sigmoid(x) (`kind` 0) or y = tanh(x) (`kind` 1) of n values as the kernels do. Only tests use it. */
 void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y);

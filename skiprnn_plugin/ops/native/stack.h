@@ -5,14 +5,20 @@
 #include <stdlib.h>
 
 #include "cells.h"
+#include "clock.h"
 #include "product.h"
 
 namespace {
 
-/* The memory of one thread during one scan: filled with zeros, 64-byte aligned, and freed all at once. */
+/* The memory of one thread during one scan, or of a stream: filled with zeros, 64-byte aligned, and freed all at once;
+ * or taken from a block of the caller's, which is 64-byte aligned and large enough. */
 class Memory {
 public:
     bool failed = false;
+    int64_t used = 0; /* bytes of a block that has all that was taken */
+
+    explicit Memory(char *block = nullptr) : block(block) {}
+    Memory(const Memory &) = delete;
 
     float *take(int64_t floats) { return (float *)bytes(floats * (int64_t)sizeof(float)); }
 
@@ -30,11 +36,15 @@ public:
     }
 
 private:
+    char *const block;
     void *last = nullptr;
 
     void *bytes(int64_t size) {
         const int64_t header = 64;  // holds the address of the previous block
-        size = (size + 2 * header - 1) / header * header + header;
+        size = (size + header - 1) / header * header;
+        used += size;
+        if (block) return memset(block + used - size, 0, (size_t)size);
+        size += header;
         void *block = nullptr;
         if (posix_memalign(&block, header, (size_t)size) != 0) {
             failed = true;
@@ -60,11 +70,6 @@ struct Layer {
     float *reset_h; /* r h, by place, [width]; NULL unless the cell needs it */
 };
 
-/* A candidate to compute: its sequence, its step, and the index of the held state that it starts from. */
-struct Place {
-    int64_t row, time, state;
-};
-
 struct Stack {
     const skiprnn_problem &problem;
     const Team team;
@@ -78,12 +83,16 @@ struct Stack {
     float *logits;                 /* [padded(places)] */
     Memory memory;
 
+    static void *operator new(size_t, void *at) { return at; }  // <new> belongs to the C++ library
+    static void operator delete(void *, void *) {}
+
     /* For `states` states at a time and `separate_places` places. If `separate_places` is 0, place i belongs to state
-     * i, and candidates overwrite the states that they start from. */
-    Stack(const skiprnn_problem &p, const Team &team, const float *projected, int64_t states, int64_t separate_places)
+     * i, and candidates overwrite the states that they start from. Memory comes from `block` if it is given. */
+    Stack(const skiprnn_problem &p, const Team &team, const float *projected, int64_t states, int64_t separate_places,
+          char *block = nullptr)
         : problem(p), team(team), cell(CELLS[p.shape.cell]), hidden(p.shape.hidden), width(padded(hidden)),
           strips(strips_of(hidden)), states(states), places(separate_places ? separate_places : states),
-          kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected) {
+          kept_row(cell.kept * width), u_row(cell.hh_first * width), projected(projected), memory(block) {
         layers = memory.take_of<Layer>(p.shape.layers);
         x = memory.take(places * p.shape.input);
         gate_weight = memory.take(p.gate_count * width);
@@ -221,15 +230,13 @@ private:
     }
 };
 
-/* v of a step, the sum that the gate rounds. */
-inline float before_rounding(float p, float acc) { return acc + (p <= 1 - acc ? p : 1 - acc); }
-
 /* The step of the sequence's first update from step `t` on; `end` if there is none. `acc` becomes the sum after the
  * steps that are skipped until then. */
 inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc) {
     const bool gated = problem.gate_count > 0;
     const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;
     const float *noise = problem.noise ? problem.noise + row * problem.steps : nullptr;
+    if (gated && !schedule && !noise) return t + skips_before_update(p, problem.threshold, end - t, acc);
     for (; t < end; t++) {
         const float v = gated ? before_rounding(p, acc) : acc;
         if (schedule ? schedule[t] != 0 : v > (noise ? noise[t] : problem.threshold)) return t;

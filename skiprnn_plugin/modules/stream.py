@@ -1,0 +1,550 @@
+"""Streams: sequences that a Skip RNN reads sample by sample, and that say which sample they want next."""
+
+from ctypes import addressof, byref, c_int64, c_void_p
+from numbers import Integral
+from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, uniform
+from ..ops.checks import as_state, check_state
+from ..ops.clock import NEVER, accumulate, skip_until
+from ..ops.native import library
+from ..ops.native.engine import CELLS as NATIVE_CELLS
+from ..ops.native.packing import ALIGNMENT, PackedWeights
+from ..ops.reference import update_probability
+from ..ops.types import flatten_weights
+
+__all__ = ["NEVER", "Stream"]
+
+LAST = NEVER // 2  # the last time that a row can have
+REAL = ("f", "i", "u", "b")  # kinds of numpy's types
+Rows = Union[None, int, Sequence[int], Tensor]
+
+
+class Recipe(NamedTuple):
+    """What the streams of a module compute. The tensors are copies, so that they stay as they are.
+
+    Attributes:
+        cell: a key of ``CELLS``.
+        weights: the layers' weights.
+        gate: None if every sample is wanted.
+        initial: the state that a new sequence starts from, of one row.
+        threshold: u = v > threshold, unless the gate draws.
+        draws: whether u = v > a uniform number from the row's seed and the time.
+        min_skip: steps that are skipped after an update at least.
+        max_skip: steps that are skipped at most.
+        native: whether the native engine runs them, otherwise torch.
+    """
+
+    cell: str
+    weights: Tuple[LayerWeights, ...]
+    gate: Optional[Gate]
+    initial: SkipState
+    threshold: float
+    draws: bool
+    min_skip: int
+    max_skip: int
+    native: bool
+
+
+class Stream:
+    """Sequences that are read sample by sample, each at a time of its own; made by ``stream`` of a Skip RNN module.
+
+    A stream has ``batch_size`` rows, one for each sequence. Right after an update it is known which sample a row wants
+    next; the samples until then need not be measured, sent or decoded. The values are those of the module in evaluation
+    mode (without dropout) on the whole sequence, with the native engine to the bit. A stream has a copy of the weights:
+    training the module further does not change it.
+
+    Streams can be pickled and copied at any time, and continue where they were. Threads must not use one stream at the
+    same time. A call that raises an error has changed nothing.
+
+    Attributes:
+        batch_size: number of rows, B.
+        time: index of the next sample of each row, int64 [B]; 0 at first.
+        wanted: index of the sample that each row wants next, int64 [B]; ``NEVER`` (2**63 - 1) if it wants no further
+            one. ``time`` and ``wanted`` are on the CPU and change with the stream: read them, copy them if need be, and
+            do not write to them.
+    """
+
+    time: Tensor
+    wanted: Tensor
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        self._recipe, self.batch_size = recipe, batch_size
+        self._input_size = recipe.weights[0].weight_ih.shape[1]
+        self._like = recipe.weights[0].weight_ih
+
+    def update(self, x: Any, rows: Rows = None) -> None:
+        """Read a sample of some rows, each the one that its row wants. Their time goes on by 1.
+
+        Args:
+            x: the samples, a tensor or an array [N, D].
+            rows: which N rows; None for all.
+
+        Raises:
+            ValueError: ``x`` has another shape, or a row does not exist or wants a later sample.
+        """
+        raise NotImplementedError
+
+    def skip(self, n: Union[int, Sequence[int], Tensor], rows: Rows = None) -> None:
+        """Let time go on without samples.
+
+        Args:
+            n: how many steps, a number or [N].
+            rows: which N rows; None for all.
+
+        Raises:
+            ValueError: a row does not exist, or it would skip the sample that it wants.
+        """
+        raise NotImplementedError
+
+    def feed(self, x: Any, rows: Rows = None) -> int:
+        """Read those of the next samples that are wanted, and skip the others.
+
+        Args:
+            x: the next T samples of the rows, a tensor or an array [N, T, D]; or the next one, [N, D].
+            rows: which N rows; None for all.
+
+        Returns:
+            the number of samples that were read.
+
+        Raises:
+            ValueError: ``x`` has another shape, or a row does not exist.
+        """
+        raise NotImplementedError
+
+    def reset(
+        self, rows: Rows = None, state: Optional[SkipState] = None, seeds: Union[Sequence[int], Tensor, None] = None
+    ) -> None:
+        """Begin a new sequence, at time 0, in some rows.
+
+        Args:
+            rows: which N rows; None for all.
+            state: the state that they start from, h and c [num_layers, N, H]; None for the learned initial state.
+            seeds: integers that decide the random numbers of Bernoulli updates, [N]; None keeps the rows' former ones.
+
+        Raises:
+            ValueError: an argument of the wrong type, shape or value; the message names it.
+        """
+        rows, count = self._check_rows(rows)
+        if state is None:
+            state = self._initial(count)
+        else:
+            recipe = self._recipe
+            cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
+            state = check_state(as_state(state).detach(), layers, count, hidden, self._like, cell).filled()
+        if seeds is not None:
+            if not self._recipe.draws:
+                raise ValueError("seeds: has no meaning, as the gate does not draw; expected binarize='bernoulli'")
+            seeds = _as_integers("seeds", seeds, count)
+        self._put(rows, count, state, None, None, seeds)
+
+    @property
+    def output(self) -> Tensor:
+        """The top layer's hidden state of every row, [B, H]; a copy."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> SkipState:
+        """The state of every row at its time, a copy, which the module or another stream can continue from. ``acc``
+        contains the samples that were skipped up to then."""
+        raise NotImplementedError
+
+    @property
+    def _seeds(self) -> Optional[Tensor]:
+        raise NotImplementedError
+
+    def _put(self, rows, count, state, time, wanted, seeds) -> None:
+        """Give rows a state, complete and checked; ``time`` None means 0, ``wanted`` None that the gate decides."""
+        raise NotImplementedError
+
+    def _initial(self, count: int) -> SkipState:
+        """The learned initial state of ``count`` rows, in new tensors."""
+        h, c, *_ = self._recipe.initial
+        return SkipState(h.repeat(1, count, 1), None if c is None else c.repeat(1, count, 1)).filled()
+
+    def _check_rows(self, rows: Rows) -> Tuple[Optional[Tensor], int]:
+        """The rows as int64 [N], or None for all; and N. A row that does not exist is found later."""
+        if rows is None:
+            return None, self.batch_size
+        rows = _as_integers("rows", rows, None)
+        return rows, len(rows)
+
+    def _check_samples(self, x: Any, count: int, dims: Tuple[int, ...] = (2,)) -> Tensor:
+        """``x`` as a tensor of the weights' dtype on their device."""
+        try:
+            if not isinstance(x, Tensor) and getattr(getattr(x, "dtype", None), "kind", "") in REAL:
+                # torch takes no array with another byte order or negative strides, and warns of read-only ones
+                x = x.astype("f8" if self._like.dtype == torch.float64 else "f4", "C")
+            tensor = torch.as_tensor(x, dtype=None if hasattr(x, "dtype") else self._like.dtype)
+            wrong = tensor.is_complex()
+        except (TypeError, ValueError, RuntimeError):
+            wrong, tensor = True, None
+        if wrong or tensor.dim() not in dims or tensor.shape[0] != count or tensor.shape[-1] != self._input_size:
+            shapes = [(count, self._input_size), (count, "T", self._input_size)][: len(dims)]
+            expected = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
+            got = f"shape {tuple(tensor.shape)}, {tensor.dtype}" if tensor is not None else type(x).__name__
+            raise ValueError(f"x: expected real numbers {expected}, got {got}")
+        return tensor.detach().to(self._like.device, self._like.dtype).resolve_neg()
+
+    def _explain(self, fault: int, rows: Optional[Tensor], count: int, steps: Union[int, Tensor, None]) -> NoReturn:
+        """Raise the error for a fault of the library; ``steps`` is what was to be skipped."""
+        chosen = range(count) if rows is None else rows.tolist()
+        for row in chosen:
+            if not 0 <= row < self.batch_size:
+                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {row}")
+        if fault == library.NO_ROW:
+            raise ValueError(f"rows: expected every row once, got {list(chosen)}")
+        steps = steps.tolist() if isinstance(steps, Tensor) else [steps] * count
+        for row, step in zip(chosen, steps):
+            time, wanted = int(self.time[row]), int(self.wanted[row])
+            wish = "no further sample" if wanted == NEVER else f"sample {wanted}"
+            if fault == library.TOO_EARLY and time != wanted:
+                raise ValueError(f"x: row {row} is at sample {time}, and wants {wish}")
+            if fault == library.TOO_LATE and not 0 <= step <= min(wanted, LAST) - time:
+                raise ValueError(f"n: row {row} is at sample {time}, and wants {wish}; it can't skip {step} samples")
+        raise RuntimeError(f"stream: {library.FAULTS.get(fault, f'fault {fault}')}")
+
+    def __reduce__(self):
+        moment = self.state, self.time.clone(), self.wanted.clone(), self._seeds
+        return _restore, (self._recipe, self.batch_size, *moment)
+
+
+class NativeStream(Stream):
+    """A stream that the native engine's library runs. A call costs little more than the update itself."""
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        super().__init__(recipe, batch_size)
+        lib, weights = library.load(), flatten_weights(recipe.weights)
+        layers, hidden = len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
+        shape = (NATIVE_CELLS[recipe.cell], layers, self._input_size, hidden)
+        self._packed = PackedWeights(shape, [tensor.data_ptr() for tensor in weights], library.FORWARD)
+        self._packed.start_reading()
+        gate_layers = () if recipe.gate is None else [layer % layers for layer in recipe.gate.layers]
+        indices = (c_int64 * len(gate_layers))(*gate_layers)
+        seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu")
+        options = library.StreamOptions(
+            library.Shape(*shape),
+            batch_size,
+            self._packed.address,
+            *((None, None) if recipe.gate is None else (tensor.data_ptr() for tensor in recipe.gate[:2])),
+            len(gate_layers),
+            addressof(indices),
+            recipe.threshold,
+            recipe.min_skip,
+            recipe.max_skip,
+            seeds.data_ptr() if recipe.draws else None,
+        )
+        size = lib.skiprnn_stream_size(options)
+        if size == 0:
+            raise RuntimeError(f"engine 'native': {library.FAULTS[1]}")
+        self._memory = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cpu")
+        address = -(-self._memory.data_ptr() // ALIGNMENT) * ALIGNMENT
+        self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
+        self.time = self._view(lib.skiprnn_stream_time(self._handle))
+        self.wanted = self._view(lib.skiprnn_stream_wanted(self._handle))
+        self._lib, self._row_seeds = lib, seeds if recipe.draws else None
+        # Function objects without argument types and arguments that are used again make a call twice as fast
+        self._update, self._skip, self._feed = (lib[f"skiprnn_stream_{name}"] for name in ("update", "skip", "feed"))
+        self._count, self._x, self._number = c_int64(batch_size), c_void_p(), c_int64()
+        self._used, self._one, self._width = c_int64(), c_int64(1), c_int64(self._input_size)
+        self._to_used = byref(self._used)
+        self._shape = torch.Size((batch_size, self._input_size))
+        buffer = torch.empty(self._shape, dtype=torch.float32, device="cpu")
+        self._array_address = buffer.data_ptr()
+        try:
+            self._array = buffer.numpy()
+            self._array_type = type(self._array)
+        except RuntimeError:  # numpy is not installed
+            self._array_type = None
+
+    def _view(self, address: int) -> Tensor:
+        start = address - self._memory.data_ptr()
+        return self._memory[start : start + 8 * self.batch_size].view(torch.int64)
+
+    def update(self, x, rows=None):
+        address = self._locate(x) if rows is None else 0
+        if address:
+            self._x.value = address
+            fault = self._update(self._handle, None, self._count, self._x)
+            if fault:
+                self._explain(fault, None, self.batch_size, None)
+            return
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count).contiguous()
+        fault = self._lib.skiprnn_stream_update(self._handle, _address(rows), count, x.data_ptr())
+        if fault:
+            self._explain(fault, rows, count, None)
+
+    def _locate(self, x: Any) -> int:
+        """The address of the samples of all rows in the form that the library reads; 0 if they need to be checked or
+        converted first. Mostly all is well, so that this is quicker than to check everything."""
+        if type(x) is Tensor:
+            plain = x.dtype is torch.float32 and x.is_cpu and x.is_contiguous() and not x.is_neg()
+            return x.data_ptr() if plain and x.shape == self._shape else 0
+        if type(x) is not self._array_type or x.shape != self._shape or x.dtype.kind not in REAL:
+            return 0
+        self._array[...] = x
+        return self._array_address
+
+    def skip(self, n, rows=None):
+        if rows is None and type(n) is int and 0 <= n <= NEVER:
+            self._number.value, count = n, self.batch_size
+            fault = self._skip(self._handle, None, self._count, None, self._number)
+        else:
+            rows, count = self._check_rows(rows)
+            n = _as_steps(n, count)
+            fault = self._lib.skiprnn_stream_skip(self._handle, _address(rows), count, n.data_ptr(), 0)
+        if fault:
+            self._explain(fault, rows, count, n)
+
+    def feed(self, x, rows=None):
+        address = self._locate(x) if rows is None else 0
+        if address:
+            self._x.value, count, steps = address, self.batch_size, 1
+            fault = self._feed(
+                self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used
+            )
+        else:
+            rows, count = self._check_rows(rows)
+            x = self._check_samples(x, count, (2, 3))
+            x = x if x.dim() == 3 else x.unsqueeze(1)
+            if x.stride(2) != 1 and self._input_size != 1:
+                x = x.contiguous()
+            steps, strides = x.shape[1], x.stride()[:2]
+            fault = self._lib.skiprnn_stream_feed(
+                self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used
+            )
+        if fault:
+            self._explain(fault, rows, count, steps)
+        return self._used.value
+
+    @property
+    def output(self):
+        output = self._like.new_empty(self.batch_size, self._recipe.weights[0].weight_hh.shape[1])
+        self._lib.skiprnn_stream_output(self._handle, None, self.batch_size, output.data_ptr())
+        return output
+
+    @property
+    def state(self):
+        state = self._initial(self.batch_size)  # of the right shapes
+        self._lib.skiprnn_stream_get(self._handle, None, self.batch_size, *map(_address, state))
+        return state
+
+    @property
+    def _seeds(self):
+        return self._row_seeds
+
+    def _put(self, rows, count, state, time, wanted, seeds):
+        state = [part if part is None else part.contiguous().resolve_neg() for part in state]
+        parts = [_address(part) for part in (*state, time, wanted, seeds)]
+        fault = self._lib.skiprnn_stream_put(self._handle, _address(rows), count, *parts)
+        if fault:
+            self._explain(fault, rows, count, None)
+        if seeds is not None:
+            self._row_seeds[slice(None) if rows is None else rows] = seeds
+
+
+class TorchStream(Stream):
+    """A stream in plain torch, for all cells, dtypes and devices."""
+
+    def __init__(self, recipe: Recipe, batch_size: int):
+        super().__init__(recipe, batch_size)
+        h, c, p, acc = self._initial(batch_size)
+        self._h, self._c = h, c
+        self._p, self._acc = p.cpu(), acc.cpu()  # when the next update comes is found on the CPU
+        self.time, self.wanted, self._since = torch.zeros(3, batch_size, dtype=torch.int64, device="cpu").unbind(0)
+        self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if recipe.draws else None
+
+    def update(self, x, rows=None):
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count)
+        rows = self._check_existence(rows, count)
+        if bool((self.wanted[rows] != self.time[rows]).any()):
+            self._explain(library.TOO_EARLY, rows, count, None)
+        self._read(x, rows)
+        self.time[rows] += 1
+
+    def skip(self, n, rows=None):
+        rows, count = self._check_rows(rows)
+        n = _as_steps(n, count)
+        rows = self._check_existence(rows, count)
+        if bool(((n < 0) | (n > self.wanted[rows].clamp(max=LAST) - self.time[rows])).any()):
+            self._explain(library.TOO_LATE, rows, count, n)
+        self.time[rows] += n
+
+    def feed(self, x, rows=None):
+        rows, count = self._check_rows(rows)
+        x = self._check_samples(x, count, (2, 3))
+        rows = self._check_existence(rows, count)
+        x = x if x.dim() == 3 else x.unsqueeze(1)
+        used = 0
+        while True:
+            step = self.wanted[rows] - self.time[rows]
+            some = (step < x.shape[1]).nonzero().squeeze(1)
+            if len(some) == 0:
+                break
+            self._read(x[some.to(x.device), step[some].to(x.device)], rows[some])
+            used += len(some)
+        self.time[rows] += x.shape[1]
+        return used
+
+    @property
+    def output(self):
+        return self._h[-1].clone()
+
+    @property
+    def state(self):
+        acc = self._acc.clone()
+        if self._recipe.gate is not None:
+            acc = accumulate(self._p, acc, self.time - self._since)
+        device = self._h.device
+        c = None if self._c is None else self._c.clone()
+        return SkipState(self._h.clone(), c, self._p.clone().to(device), acc.to(device))
+
+    @property
+    def _seeds(self):
+        return self._row_seeds
+
+    def _check_existence(self, rows: Optional[Tensor], count: int) -> Tensor:
+        if rows is None:
+            return torch.arange(self.batch_size, device="cpu")
+        if bool(((rows < 0) | (rows >= self.batch_size)).any()) or len(rows.unique()) != count:
+            self._explain(library.NO_ROW, rows, count, None)
+        return rows
+
+    def _put(self, rows, count, state, time, wanted, seeds):
+        rows = self._check_existence(rows, count)
+        there = rows.to(self._h.device)
+        self._h[:, there] = state.h
+        if self._c is not None:
+            self._c[:, there] = state.c
+        self._p[rows], self._acc[rows] = state.p.to(self._p), state.acc.to(self._p)
+        self.time[rows] = self._since[rows] = torch.zeros_like(rows) if time is None else time
+        if seeds is not None:
+            self._row_seeds[rows] = seeds
+        self.wanted[rows] = self._find_wanted(rows, False) if wanted is None else wanted
+
+    @torch.no_grad()
+    def _read(self, x: Tensor, rows: Tensor) -> None:
+        """Update rows with the samples ``x`` [N, D] that they want."""
+        recipe, there = self._recipe, rows.to(x.device)
+        cell, new_h, new_c = CELLS[recipe.cell], [], []
+        with torch.autocast(x.device.type, enabled=False):
+            for layer, w in enumerate(recipe.weights):
+                old_c = None if self._c is None else self._c[layer, there]
+                h, c = cell.step(x if layer == 0 else new_h[-1], self._h[layer, there], old_c, w)
+                new_h.append(h)
+                new_c.append(c)
+            if recipe.gate is not None:
+                p = update_probability(new_c if cell.has_c else new_h, recipe.gate, self._p.dtype)
+        self._h[:, there] = torch.stack(new_h)
+        if cell.has_c:
+            self._c[:, there] = torch.stack(new_c)
+        self._since[rows] = self.wanted[rows] + 1
+        if recipe.gate is not None:
+            self._p[rows], self._acc[rows] = p.cpu(), 0
+        self.wanted[rows] = self._find_wanted(rows, True)
+
+    def _find_wanted(self, rows: Tensor, updated: bool) -> Tensor:
+        recipe, since = self._recipe, self._since[rows]
+        p, acc, least = self._p[rows], self._acc[rows], recipe.min_skip if updated else 0
+        if recipe.gate is None:
+            wait = torch.zeros_like(rows)
+        elif recipe.draws:
+            wait = self._draw_wait(p, acc, self._row_seeds[rows], since, least)
+        else:
+            wait = skip_until(p, acc, torch.full_like(rows, NEVER), recipe.threshold)[0]
+        wait = wait.clamp(min=least).clamp(max=recipe.max_skip)
+        return torch.where(wait > LAST - since, NEVER, since + wait.clamp(max=LAST))
+
+    def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor, least: int) -> Tensor:
+        """As :func:`skip_until`, with a uniform number as the threshold of each step, from the step ``least`` on.
+
+        v only grows. So of several steps those need a look whose number is below the last v.
+        """
+        wait, waiting = torch.full_like(seeds, NEVER), torch.ones_like(seeds, dtype=torch.bool)
+        start, several = 0, 16
+        while bool(waiting.any()) and start < self._recipe.max_skip:
+            noise, steps = uniform(seeds, several, since + start).to(p.dtype), torch.arange(several, device="cpu")
+            last = accumulate(p, acc, torch.full_like(seeds, several))
+            near = (noise < last.unsqueeze(1)) & (start + steps >= least) & waiting.unsqueeze(1)
+            while bool(near.any()):
+                step = near.int().argmax(1)
+                v = accumulate(p, acc, step + 1)
+                hit = near.any(1) & (v > noise.gather(1, step.unsqueeze(1)).squeeze(1))
+                wait, waiting = torch.where(hit, start + step, wait), waiting & ~hit
+                near = near.scatter(1, step.unsqueeze(1), False) & waiting.unsqueeze(1)
+            waiting = waiting & (last > 0)  # a v of 0, or NaN, never updates
+            acc, start, several = last, start + several, min(2 * several, 1 << 16)
+        return wait
+
+
+@torch.inference_mode(False)
+def open_stream(recipe: Recipe, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
+    """A stream whose rows start from ``state``, or from the initial one; ``seeds`` is for a gate that draws."""
+    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
+    if seeds is None and recipe.draws:
+        seeds = torch.randint(2**62, (batch_size,), device="cpu")
+    stream.reset(None, state, seeds)
+    return stream
+
+
+def choose_native(engine: str, cell: str, weights: Sequence[LayerWeights]) -> bool:
+    """Whether the native engine is to run a stream.
+
+    Raises:
+        ValueError: it was asked for by name and can't.
+    """
+    if engine not in ("auto", "native"):
+        return False
+    reason = ENGINES["native"].refuse(weights[0].weight_ih, cell)
+    if reason is None and weights[0].norm_weight is not None:
+        reason = "has no layer_norm"
+    if reason is not None and engine == "native":
+        raise ValueError(f"engine: 'native' {reason}; expected auto")
+    return reason is None
+
+
+def copy_tensors(group):
+    """A named tuple of tensors with copies of them."""
+    return type(group)(*(part.detach().clone().contiguous() if isinstance(part, Tensor) else part for part in group))
+
+
+@torch.inference_mode(False)
+def _restore(recipe, batch_size, state, time, wanted, seeds) -> Stream:
+    if recipe.native and library.missing() is not None:
+        recipe = recipe._replace(native=False)
+    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
+    stream._put(None, batch_size, state, time, wanted, seeds)
+    return stream
+
+
+def _address(tensor: Optional[Tensor]) -> Optional[int]:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _as_steps(n: Any, count: int) -> Tensor:
+    """int64 [N]."""
+    if isinstance(n, Integral) or (isinstance(n, Tensor) and n.dim() == 0):
+        n = [n] * count
+    return _as_integers("n", n, count)
+
+
+def _as_integers(argument: str, values: Any, count: Optional[int]) -> Tensor:
+    """int64 [N] on the CPU, contiguous; N is ``count`` if it is given."""
+    try:
+        tensor = torch.as_tensor(values, device="cpu")
+        tensor = tensor.reshape(1) if tensor.dim() == 0 else tensor
+        if tensor.numel() == 0:  # an empty list becomes an empty float tensor
+            tensor = tensor.to(torch.int64)
+        wrong = tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        wrong = True
+    if wrong:
+        raise ValueError(f"{argument}: expected integers, got {values!r}")
+    if count is not None and len(tensor) != count:
+        raise ValueError(f"{argument}: expected {count} integers, got {len(tensor)}")
+    return tensor.to(torch.int64).contiguous()

@@ -1,0 +1,119 @@
+"""Trained models that read samples one by one."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.hub import from_pretrained
+
+from .command_line import train
+from .frozen.make import FOLDER, arrays
+from .own_tasks import make_checkpoint
+from .tiny_features import sequences, write_features
+
+
+def read(stream, array):
+    """Read an array [T, D] as a device would, which measures only the wanted samples. Returns which these were."""
+    stream.reset()
+    used = np.zeros(len(array), bool)
+    while (step := int(stream.wanted[0])) < len(array):
+        stream.skip(step - stream.time)
+        stream.update(array[step][None])
+        used[step] = True
+    stream.skip(len(array) - stream.time)
+    return used
+
+
+def check(hub, stream, inputs):
+    for array, expected, used in zip(inputs, hub.predict(inputs), hub.used_samples(inputs)):
+        np.testing.assert_array_equal(read(stream, array), used)
+        np.testing.assert_allclose(stream.prediction, expected[None], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["skip_gru", "skip_lstm"])
+def test_predicts_as_the_hub(name):
+    hub = from_pretrained(FOLDER / f"{name}.pt")
+    check(hub, hub.stream(), arrays(name))
+    rows = hub.stream(2)
+    rows.feed(np.stack([arrays(name)[0], arrays(name)[1][:12]]))
+    rows = pickle.loads(pickle.dumps(rows))
+    rows.feed(arrays(name)[1][None, 12:], rows=[1])
+    np.testing.assert_allclose(rows.prediction, hub.predict(arrays(name)[:2]), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(rows.predict([1, 0]), rows.prediction[::-1], rtol=1e-6)
+    assert rows.predict(1).shape == rows.prediction[:1].shape
+    assert rows.time.tolist() == [12, 30] and rows.batch_size == 2 and rows.output.shape == (2, 4)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """A model of features that are normalised."""
+    folder = tmp_path_factory.mktemp("features")
+    write_features(folder / "data")
+    statistics = {"mean": np.array([3.0, 0.0, -1.0]), "std": np.array([5.0, 0.0, 2.0])}
+    np.savez(folder / "data" / "statistics.npz", **statistics)
+    options = ("--data-dir", folder / "data", "--normalize", "--update-bias", -1, "--max-update", 1)
+    train(folder / "run", *options, task="feature_classification")
+    return from_pretrained(folder / "run", "checkpoint_last.pt")
+
+
+def test_normalises_as_the_model(features):
+    check(features, features.stream(), [array for *_, array in sequences()])
+    first = sequences()[0][-1][:1]
+    a, b = features.stream(), features.model.rnn.stream()
+    a.update(first)
+    b.update(features.encode(first))
+    assert a.state.h.equal(b.state.h)
+
+
+@pytest.mark.parametrize("x", [np.full((1, 3), np.nan), [[1e39, 0, 0]]], ids=["nan", "large"])
+def test_refuses_what_is_not_finite(features, x):
+    stream = features.stream()
+    with pytest.raises(ValueError, match="^x: expected finite numbers"):
+        stream.update(x)
+    for wrong in ([[1.0, 2]], [1.0, 2, 3], "abc", [[1j, 2, 3]]):
+        with pytest.raises(ValueError, match=r"^x: expected real numbers \[1, 3\]"):
+            stream.update(wrong)
+    assert stream.time.tolist() == [0]
+
+
+def test_refuses_a_crop_of_the_end(features, monkeypatch):
+    fit = features.task.frames.fit
+    monkeypatch.setattr(features.task, "frames", features.task.frames._replace(fit=type(fit)(5, "tail")))
+    with pytest.raises(ValueError, match="^--crop: expected head for a stream, got tail"):
+        features.stream()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--bidirectional",), "^bidirectional: expected False for a stream"),
+        (("--arch", "random_skip_gru"), "^--update-rule: expected learned or full for a stream, got random"),
+    ],
+    ids=["bidirectional", "random"],
+)
+def test_refuses_what_needs_more_than_the_samples_so_far(tmp_path, options, message):
+    train(tmp_path, *options, "--max-update", 1)
+    with pytest.raises(ValueError, match=message):
+        from_pretrained(tmp_path).stream()
+
+
+def test_bernoulli_updates_are_those_of_predictions(tmp_path):
+    train(tmp_path, "--binarize", "bernoulli", "--update-bias", 0, "--max-update", 1)
+    hub = from_pretrained(tmp_path)
+    inputs = [array[:7] for array in arrays("skip_gru") if len(array) >= 7]
+    stream, taken = hub.stream(len(inputs)), [[] for _ in inputs]
+    while any(step < 7 for step in stream.wanted.tolist()):
+        for row, step in enumerate(stream.wanted.tolist()):
+            if step < 7:
+                stream.skip(step - stream.time[row], row)
+                stream.update(inputs[row][step][None], row)
+                taken[row].append(step)
+    assert taken == [used.nonzero()[0].tolist() for used in hub.used_samples(inputs)]
+
+
+@pytest.mark.parametrize("task", ["words", "images"])
+def test_refuses_what_is_encoded_as_a_whole(tmp_path, task):
+    make_checkpoint(FOLDER / "skip_lstm.pt", task, tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=f"^task {task}: expected one that reads arrays step by step"):
+        from_pretrained(tmp_path / "model.pt").stream()
