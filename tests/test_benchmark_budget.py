@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.budget import __main__ as command
-from benchmarks.budget.data import SETS, recordings, stack
+from benchmarks.budget.data import LAMBDAS, SETS, recordings, stack
 from benchmarks.budget.rules import Target
 from benchmarks.budget.table import collapsed, print_tables
 from benchmarks.budget.train import train
@@ -63,10 +63,14 @@ def test_runs_what_the_file_lacks(tmp_path, monkeypatch, capsys):
     }
     longer = run("--values", "0.5", "--rules", "target", "--seeds", "1", "--ramp", "9")
     assert longer[:5] == both and [row["ramp"] for row in longer[5:]] == [9]
+    monkeypatch.setitem(LAMBDAS, "recordings", (1e-3, 1e-2))
+    values = [(row["rule"], row["value"]) for row in run("--rules", "target", "fixed", "--seeds", "3")[6:]]
+    assert values == [("target", 0.5), ("target", 0.25), ("target", 0.1), ("fixed", 1e-3), ("fixed", 1e-2)]
+    longer = run("--table")
     capsys.readouterr()
     assert run("--table", "--plot", str(tmp_path / "picture.png")) == longer
     table = capsys.readouterr().out
-    assert "| target 0.5, ramp 1 | 2 | 2 |" in table and "| lambda 0.5 | 2 | 1 |" in table
+    assert "| target 0.5, ramp 1 | 2 | 3 |" in table and "| lambda 0.5 | 2 | 1 |" in table
     assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
 
 

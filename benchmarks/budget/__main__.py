@@ -11,12 +11,13 @@ from pathlib import Path
 
 import torch
 
-from .data import SETS
+from .data import LAMBDAS, SETS
 from .picture import draw
 from .rules import RULES
 from .table import print_tables
 from .train import CELLS, train
 
+FRACTIONS = (0.5, 0.25, 0.1)
 KEY = ("set", "rule", "value", "ramp", "cell", "gate_init", "seed", "updates")
 
 
@@ -25,7 +26,10 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["recordings", "adding", "frequency"])
     parser.add_argument("--rules", nargs="+", choices=RULES, default=["target"])
     parser.add_argument(
-        "--values", nargs="+", type=float, default=[0.5, 0.25, 0.1], help="target fractions; lambdas of the rule fixed"
+        "--values",
+        nargs="+",
+        type=float,
+        help="target fractions, or lambdas of the rule fixed (default: 0.5 0.25 0.1, or five lambdas, by the set)",
     )
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=["gru"])
     parser.add_argument("--gate-init", nargs="+", choices=("authors", "zeros"), default=["authors"])
@@ -68,9 +72,9 @@ def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
     for name in args.sets:
         data = SETS[name](paths.get(name))
         data = data if args.updates is None else data._replace(updates=args.updates)
-        for rule, value, cell, gate_init, seed in product(
-            args.rules, args.values, args.cells, args.gate_init, args.seeds
-        ):
+        values = {rule: args.values or (LAMBDAS[name] if rule == "fixed" else FRACTIONS) for rule in args.rules}
+        budgets = [(rule, value) for rule in args.rules for value in values[rule]]
+        for seed, (rule, value), cell, gate_init in product(args.seeds, budgets, args.cells, args.gate_init):
             ramp = (args.ramp or max(data.updates // 5, 1)) if rule == "target" else None
             key = name, rule, value, ramp, cell, gate_init, seed, data.updates
             if key in done:
