@@ -114,16 +114,21 @@ def print_tables(rows: List[dict]) -> None:
         for one in groups:
             used, trained = _range(one.used), _range(one.trained)
             _line(one.kind.budget, one.kind.updates, len(one.used), _metric(one), used, trained, one.collapsed)
-    print()
-    _line(
-        "data", "budget", "training updates", "metric", "samples used", "best lambda", "metric", "samples used", "gain"
-    )
-    _line(*9 * ["---"])
-    for name, groups in sets.items():
-        targets = [one for one in groups if one.kind.rule == "target"]
-        for one in sorted(targets, key=lambda one: (one.kind.updates, -one.kind.value)):
-            best = best_lambda(one, groups)
-            if best is not None:
-                gain = f"{one.gain(best):+.3f} ± {(error(one.metric) ** 2 + error(best.metric) ** 2) ** 0.5:.3f}"
-                cells = [f"{best.kind.value:g}", _metric(best), _range(best.used), gain]
-                _line(name, one.kind.budget, one.kind.updates, _metric(one), _range(one.used), *cells)
+    compared = [(one, best_lambda(one, groups)) for groups in sets.values() for one in _targets(groups)]
+    compared = [(target, best) for target, best in compared if best is not None]
+    if compared:
+        print()
+        measured = "metric", "samples used"
+        _line("data", "budget", "training updates", *measured, "best lambda", *measured, "gain")
+        _line(*9 * ["---"])
+    for one, best in compared:
+        gain = f"{one.gain(best):+.3f}"
+        if min(len(one.metric), len(best.metric)) > 1:
+            gain += f" ± {(error(one.metric) ** 2 + error(best.metric) ** 2) ** 0.5:.3f}"
+        cells = [f"{best.kind.value:g}", _metric(best), _range(best.used), gain]
+        _line(one.kind.set, one.kind.budget, one.kind.updates, _metric(one), _range(one.used), *cells)
+
+
+def _targets(groups: List[Group]) -> List[Group]:
+    found = [one for one in groups if one.kind.rule == "target"]
+    return sorted(found, key=lambda one: (one.kind.updates, -one.kind.value))

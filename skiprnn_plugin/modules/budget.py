@@ -102,7 +102,7 @@ class BudgetRule:
     def cost(self, fraction: Tensor) -> Tensor:
         """See :meth:`Budget.cost`."""
         # A gate can close within ten training updates: where this batch's fraction is below the smoothed one, it counts
-        present = fraction.detach().float().mean().clamp(min=LEAST).log() - self._allowed()
+        present = fraction.detach().double().mean().clamp(min=LEAST).log() - self._allowed()
         error = present.clamp(max=self._error())
         price = self._base_price() * (1 + PROPORTIONAL * error).clamp(0, 2)
         return ((price - self._reward(error)) * fraction).to(fraction.dtype)
