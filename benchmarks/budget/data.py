@@ -129,7 +129,7 @@ LAMBDAS = {
     "recordings": (3e-5, 1e-4, 3e-4, 1e-3, 3e-3),
     "adding": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
     "frequency": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2),
-    "mnist": (3e-3, 1e-2, 3e-2, 1e-1, 3e-1),
+    "mnist": (3e-3, 6e-3, 1e-2, 2e-2, 3e-2),
     "imdb": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
     "smartwatch": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
 }

@@ -19,8 +19,11 @@ def draw(rows: List[dict], path: Path) -> None:
     """Write a picture of metric against samples used: a panel for each set, a small mark for each run, a large one for
     the mean over the seeds."""
     figure = new_figure(height=5.6)
-    panels = figure.subplots(2, 3).flat
-    for axes, (name, groups) in zip(panels, group(rows).items()):
+    panels = figure.subplots(2, 3).flatten()
+    sets = group(rows)
+    for axes in panels[len(sets) :]:
+        axes.set_axis_off()
+    for axes, (name, groups) in zip(panels, sets.items()):
         for rule, style in STYLES.items():
             _draw_rule(axes, [one for one in groups if one.kind.rule == rule], style)
         for target in sorted({one.kind.value for one in groups if one.kind.rule == "target"}):
@@ -33,10 +36,11 @@ def draw(rows: List[dict], path: Path) -> None:
         axes.tick_params(axis="y", labelsize=8)
         axes.set_title(name, loc="left", fontsize=10)
         axes.set_ylabel("mean squared error" if name == "adding" else "accuracy", fontsize=9)
+        axes.set_xlabel("samples used", fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel("samples used (held-out sequences)", fontsize=9)
-    labels = [style["label"] for style in STYLES.values()]
-    add_legend(figure, labels)
+    for style in STYLES.values():
+        panels[0].plot([], [], linestyle="none", markersize=7, **style)
+    add_legend(figure, [style["label"] for style in STYLES.values()])
     save(figure, path)
 
 
@@ -45,4 +49,4 @@ def _draw_rule(axes, groups: List[Group], style: dict) -> None:
     for one in groups:
         axes.plot(one.used, one.metric, marker, color=color, markersize=3, alpha=0.5)
     x, y = [mean(one.used) for one in groups], [mean(one.metric) for one in groups]
-    axes.plot(x, y, marker, color=color, markersize=7, markeredgecolor="white", label=style["label"])
+    axes.plot(x, y, marker, color=color, markersize=7, markeredgecolor="white")
