@@ -234,7 +234,8 @@ class Budget(nn.Module):
     best. The *error* is the logarithm of the actual fraction divided by the allowed one. The price rises and falls
     exponentially with the error; at a quarter of the rate where it would rise while the task loss does not hold, and
     it falls while the task is lost. Where the error is below -0.05, updates are rewarded, the more the farther below:
-    so a closed gate opens again.
+    so a closed gate opens again. The actual fraction is smoothed, but in the cost of a batch that uses less than this,
+    that of the batch counts, as a gate can close within ten training updates.
 
     The state of the rule is in ``state_dict``, as numbers. On a CUDA device the fraction and the loss of a batch are
     copied to the host while it goes on, so that nothing waits for them.
@@ -288,7 +289,8 @@ class Budget(nn.Module):
         return cost
 
     def cost(self, fraction: Tensor) -> Tensor:
-        """What sequences pay that use the given fractions of their steps, in the shape of ``fraction``."""
+        """What sequences pay that use the given fractions of their steps, in the shape of ``fraction``. They are those
+        of a whole batch, as the price depends on their mean."""
         return self.rule.cost(fraction)
 
     def step(self, fraction: Number, task_loss: Number) -> None:
@@ -301,7 +303,7 @@ class Budget(nn.Module):
         self.rule.step(fraction, task_loss)
 
     def price(self) -> float:
-        """The price of using every step of a sequence, in the unit of the task loss."""
+        """The price of using every step of a sequence, in the unit of the task loss, by the smoothed fraction."""
         return self.rule.price()
 
     def warn_if_missed(self) -> None:
