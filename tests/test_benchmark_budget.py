@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from benchmarks.budget import __main__ as command
-from benchmarks.budget.data import SETS, recordings, stack
+from benchmarks.budget.data import CHANCE, LAMBDAS, SETS, recordings, stack
 from benchmarks.budget.rules import Target
-from benchmarks.budget.table import collapsed
+from benchmarks.budget.table import collapsed, print_tables
 from benchmarks.budget.train import train
 
 from .made_up_recordings import BURST, make_recordings
@@ -55,10 +55,42 @@ def test_runs_what_the_file_lacks(tmp_path, monkeypatch, capsys):
     assert [row["rule"] for row in first] == ["target", "controller", "holding", "fixed"]
     both = run("--values", "0.5", "--rules", "target", "--seeds", "1", "2")
     assert both[:4] == first and [row["seed"] for row in both[4:]] == [2]
+    assert {row["rule"]: row["ramp"] for row in both} == {
+        "target": 1,
+        "controller": None,
+        "holding": None,
+        "fixed": None,
+    }
+    longer = run("--values", "0.5", "--rules", "target", "--seeds", "1", "--ramp", "9")
+    assert longer[:5] == both and [row["ramp"] for row in longer[5:]] == [9]
+    monkeypatch.setitem(LAMBDAS, "recordings", (1e-3, 1e-2))
+    values = [(row["rule"], row["value"]) for row in run("--rules", "target", "fixed", "--seeds", "3")[6:]]
+    assert values == [("target", 0.5), ("target", 0.25), ("target", 0.1), ("fixed", 1e-3), ("fixed", 1e-2)]
+    longer = run("--table")
     capsys.readouterr()
-    assert run("--table") == both
-    table = capsys.readouterr().out.splitlines()
-    assert len(table) == 2 + 4 and table[-1].startswith("| recordings | target | 0.5 | gru | authors | 2 | 2 |")
+    assert run("--table", "--plot", str(tmp_path / "picture.png")) == longer
+    table = capsys.readouterr().out
+    assert "| target 0.5, ramp 1 | 2 | 3 |" in table and "| lambda 0.5 | 2 | 1 |" in table
+    assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
+
+
+def a_run(rule, value, seed, metric, used, **options):
+    kind = {"set": "mnist", "rule": rule, "value": value, "ramp": None, "cell": "gru", "gate_init": "authors"}
+    return {**kind, "updates": 9, "seed": seed, "metric": metric, "fraction": used, "trail": [used] * 5, **options}
+
+
+@pytest.mark.parametrize("options,sign", [({}, 1), ({"set": "adding"}, -1)], ids=["accuracy", "error"])
+def test_targets_are_compared_with_the_best_lambda_that_uses_no_more(options, sign, capsys):
+    """By hand: lambda 3 uses too much, 2 and 1 do not, 4 belongs to other runs."""
+    rows = [a_run("target", 0.25, seed, *run, ramp=2) for seed, run in ((1, (0.5, 0.2)), (2, (0.6, 0.3)))]
+    rows += [a_run("fixed", 3, seed, 0.55 + sign * 0.4, 0.31) for seed in (1, 2)]
+    rows += [a_run("fixed", 2, seed, 0.55 + sign * (0.1 + 0.02 * seed), 0.29) for seed in (1, 2)]
+    rows += [a_run("fixed", 1, 1, 0.55 - sign * 0.2, 0.05), a_run("fixed", 4, 1, 0.55 + sign * 0.4, 0.1, cell="lstm")]
+    print_tables([{**row, **options} for row in rows])
+    line = capsys.readouterr().out.splitlines()[-1].split(" | ")
+    assert line[1:6] == ["target 0.25, ramp 2", "9", "0.550 ± 0.050", "0.25 (0.20 to 0.30)", "2"]
+    assert line[6:8] == [f"{0.55 + sign * 0.13:.3f} ± 0.010", "0.29 (0.29 to 0.29)"]
+    assert line[8] == "-0.130 ± 0.051 |"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +102,12 @@ def test_collapsed(name, metric, expected):
 
 
 @pytest.mark.thorough
-def test_reaches_the_target_and_learns_the_task():
-    result = train(recordings(None), "gru", Target(0.25), seed=1, gate_init="authors")
-    assert result["metric"] > 0.95
-    assert result["fraction"] == pytest.approx(0.25, rel=0.25)
+@pytest.mark.parametrize("name,target,gain", [("recordings", 0.25, 0.9), ("frequency", 0.1, 0.6), ("adding", 0.5, 0.9)])
+def test_reaches_the_target_and_learns_the_task(name, target, gain):
+    """``gain`` is a part of the way from chance to a perfect metric."""
+    data = SETS[name](None)
+    result = train(data, "gru", Target(target, data.updates // 5), seed=1, gate_init="authors")
+    print(result)
+    best = 0 if name == "adding" else 1
+    assert (result["metric"] - CHANCE[name]) / (best - CHANCE[name]) > gain
+    assert result["fraction"] == pytest.approx(target, rel=0.2)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import torch
 
-from .data import SETS
+from .data import LAMBDAS, SETS
+from .picture import draw
 from .rules import RULES
-from .table import print_table
+from .table import print_tables
 from .train import CELLS, train
 
-KEY = ("set", "rule", "value", "cell", "gate_init", "seed", "updates")
+FRACTIONS = (0.5, 0.25, 0.1)
+KEY = ("set", "rule", "value", "ramp", "cell", "gate_init", "seed", "updates")
 
 
 def main() -> None:
@@ -24,7 +26,10 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=["recordings", "adding", "frequency"])
     parser.add_argument("--rules", nargs="+", choices=RULES, default=["target"])
     parser.add_argument(
-        "--values", nargs="+", type=float, default=[0.5, 0.25, 0.1], help="target fractions; lambdas of the rule fixed"
+        "--values",
+        nargs="+",
+        type=float,
+        help="target fractions, or lambdas of the rule fixed (default: 0.5 0.25 0.1, or five lambdas, by the set)",
     )
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=["gru"])
     parser.add_argument("--gate-init", nargs="+", choices=("authors", "zeros"), default=["authors"])
@@ -34,7 +39,13 @@ def main() -> None:
     parser.add_argument("--imdb", type=Path, help="aclImdb or its .tar.gz, for the set imdb")
     parser.add_argument("--smartwatch", type=Path, help="the .npz of recipes/smartwatch.sh, for the set smartwatch")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/budget.jsonl"))
-    parser.add_argument("--table", action="store_true", help="only print the table of what the file holds")
+    parser.add_argument(
+        "--ramp", type=int, help="training updates of the ramp, for the rule target (default: a fifth of all)"
+    )
+    parser.add_argument("--table", action="store_true", help="only print the tables of what the file holds")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw what the file holds: metric against samples used"
+    )
     args = parser.parse_args()
     paths = {"mnist": args.mnist, "imdb": args.imdb, "smartwatch": args.smartwatch}
     for name in args.sets:
@@ -45,7 +56,9 @@ def main() -> None:
     rows = read(args.output)
     if not args.table:
         run_missing(args, paths, rows)
-    print_table(rows)
+    print_tables(rows)
+    if args.plot is not None:
+        draw(rows, args.plot)
 
 
 def read(path: Path) -> list:
@@ -59,11 +72,15 @@ def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
     for name in args.sets:
         data = SETS[name](paths.get(name))
         data = data if args.updates is None else data._replace(updates=args.updates)
-        for key in product([name], args.rules, args.values, args.cells, args.gate_init, args.seeds, [data.updates]):
+        values = {rule: args.values or (LAMBDAS[name] if rule == "fixed" else FRACTIONS) for rule in args.rules}
+        budgets = [(rule, value) for rule in args.rules for value in values[rule]]
+        for seed, (rule, value), cell, gate_init in product(args.seeds, budgets, args.cells, args.gate_init):
+            ramp = (args.ramp or max(data.updates // 5, 1)) if rule == "target" else None
+            key = name, rule, value, ramp, cell, gate_init, seed, data.updates
             if key in done:
                 continue
-            _, rule, value, cell, gate_init, seed, _ = key
-            row = {**dict(zip(KEY, key)), **train(data, cell, RULES[rule](value), seed, gate_init)}
+            budget = RULES[rule](value) if ramp is None else RULES[rule](value, ramp)
+            row = {**dict(zip(KEY, key)), **train(data, cell, budget, seed, gate_init)}
             rows.append(row)
             args.output.parent.mkdir(parents=True, exist_ok=True)
             with open(args.output, "a") as file:

@@ -1,5 +1,6 @@
-"""The budgets that are compared. Each has ``cost(count, lengths)``, a scalar for the loss, and
-``step(fraction, task_loss)``, called after each training update."""
+"""The budgets that are compared. Each is made from its value: a lambda, or a target fraction. It has
+``cost(count, lengths)``, a scalar for the loss, and ``step(fraction, task_loss)``, called after each training update.
+"""
 
 import math
 
@@ -65,8 +66,8 @@ class Holding:
 class Target:
     """The plugin's rule, :class:`skiprnn_plugin.modules.Budget`."""
 
-    def __init__(self, value: float):
-        self.budget = Budget(value)
+    def __init__(self, value: float, ramp: int):
+        self.budget = Budget(value, ramp)
 
     def cost(self, count, lengths):
         return self.budget.cost(count / lengths).mean()

@@ -14,12 +14,10 @@ FRACTION_SMOOTHING = 0.9
 
 RAMP = 600  # training updates
 
-# When the allowed fraction falls. FIRST training updates give the task loss that all prices are relative to. The best
-# task loss so far is forgotten slowly: it moves towards the current one by the factor FORGETTING in a training update.
+# When the allowed fraction falls. FIRST training updates give the task loss that all prices are relative to.
 FIRST, WAIT = 20, 50  # training updates
 LEARNED = 0.8  # the task has begun to be learned when its loss is below this part of the first one
 LATEST = 5  # or after this many times the ramp
-FORGETTING = 0.002
 HOLDS = (0.2, 0.03)  # the task loss holds below its best + 20%, or + 3% of the first
 LOST = 0.1  # the task is lost nearer to the first loss than to the best, and above the best + 10% of the first
 SLOW = 0.25  # the pace while it does not hold
@@ -27,11 +25,14 @@ FOLLOWED = 0.25  # the allowed fraction waits where the logarithm of the actual 
 
 # The price of using every step, as a part of the first task loss
 LOWEST, START, HIGHEST = 5e-4, 0.05, 2.0
-RATE = 0.015  # of its logarithm in a training update, times the error
+RATE = 0.03  # of its logarithm in a training update, times the error
+FASTEST = 0.0075  # in a training update
 FALL = 0.01  # while the task is lost
 PROPORTIONAL = 3.0
 # Updates are rewarded where the logarithm of the fraction is farther than TOO_FAR below that of the allowed one
-REWARD, TOO_FAR, MOST = 0.1, 0.15, 10.0
+REWARD, TOO_FAR, MOST = 0.1, 0.05, 10.0
+
+LEAST = 1e-4  # fraction of the steps, where its logarithm is taken
 
 MISSED = 0.2  # of the target
 CLOSED = 0.02  # of the steps
@@ -100,7 +101,11 @@ class BudgetRule:
 
     def cost(self, fraction: Tensor) -> Tensor:
         """See :meth:`Budget.cost`."""
-        return (self.price() - self._reward()) * fraction
+        # A gate can close within ten training updates: where this batch's fraction is below the smoothed one, it counts
+        present = fraction.detach().double().mean().clamp(min=LEAST).log() - self._allowed()
+        error = present.clamp(max=self._error())
+        price = self._base_price() * (1 + PROPORTIONAL * error).clamp(0, 2)
+        return ((price - self._reward(error)) * fraction).to(fraction.dtype)
 
     def price(self) -> float:
         """See :meth:`Budget.price`."""
@@ -169,7 +174,8 @@ class BudgetRule:
         loss = state["task_loss"]
         if state["seen"] <= FIRST:
             state["first"] = state["best"] = loss
-        state["best"] = min(loss, state["best"] + FORGETTING * (loss - state["best"]))
+        # The best task loss is forgotten slowly, over about a ramp
+        state["best"] = min(loss, state["best"] + (loss - state["best"]) / self.ramp_updates)
         first, best, size = state["first"], state["best"], abs(state["first"])
         if state["progress"] == 0:
             begins = loss <= first - (1 - LEARNED) * size or state["seen"] > LATEST * self.ramp_updates
@@ -180,7 +186,7 @@ class BudgetRule:
         if lost or self._error() < FOLLOWED:
             pace = -1.0 if lost else 1.0 if holds else SLOW
             state["progress"] = _clamp(state["progress"] + pace / self.ramp_updates, 1 / self.ramp_updates, 1)
-        change = RATE * _clamp(self._error(), -1, 1)
+        change = _clamp(RATE * self._error(), -FASTEST, FASTEST)
         if lost:
             change = -FALL
         elif change > 0 and not holds:
@@ -189,14 +195,17 @@ class BudgetRule:
         state["log_price"] = _clamp(state["log_price"] + change, lowest, highest)
 
     def _error(self) -> float:
-        """The logarithm of the actual fraction divided by the allowed one."""
-        return math.log(max(self.state["fraction"], 1e-4)) - self.state["progress"] * math.log(self.target_fraction)
+        """The logarithm of the smoothed fraction divided by the allowed one."""
+        return math.log(max(self.state["fraction"], LEAST)) - self._allowed()
 
-    def _reward(self) -> float:
+    def _allowed(self) -> float:
+        """The logarithm of the allowed fraction."""
+        return self.state["progress"] * math.log(self.target_fraction)
+
+    def _reward(self, error: Tensor) -> Tensor:
         """What opens a gate that has closed too far, in the unit of the price."""
-        if self.state["seen"] == 0:
-            return 0.0
-        return REWARD * abs(self.state["first"]) * _clamp(math.exp(-self._error() - TOO_FAR) - 1, 0, MOST)
+        size = REWARD * abs(self.state["first"])
+        return size * ((-error - TOO_FAR).exp() - 1).clamp(0, MOST)
 
     def _base_price(self) -> float:
         state = self.state
@@ -224,8 +233,9 @@ class Budget(nn.Module):
     its best so far, and backwards while the task is lost, that is, while its loss is nearer to the first than to the
     best. The *error* is the logarithm of the actual fraction divided by the allowed one. The price rises and falls
     exponentially with the error; at a quarter of the rate where it would rise while the task loss does not hold, and
-    it falls while the task is lost. Where the error is below -0.15, updates are rewarded, the more the farther below:
-    so a closed gate opens again.
+    it falls while the task is lost. Where the error is below -0.05, updates are rewarded, the more the farther below:
+    so a closed gate opens again. The actual fraction is smoothed, but in the cost of a batch that uses less than this,
+    that of the batch counts, as a gate can close within ten training updates.
 
     The state of the rule is in ``state_dict``, as numbers. On a CUDA device the fraction and the loss of a batch are
     copied to the host while it goes on, so that nothing waits for them.
@@ -279,7 +289,8 @@ class Budget(nn.Module):
         return cost
 
     def cost(self, fraction: Tensor) -> Tensor:
-        """What sequences pay that use the given fractions of their steps, in the shape of ``fraction``."""
+        """What sequences pay that use the given fractions of their steps, in the shape of ``fraction``. They are those
+        of a whole batch, as the price depends on their mean."""
         return self.rule.cost(fraction)
 
     def step(self, fraction: Number, task_loss: Number) -> None:
@@ -292,7 +303,7 @@ class Budget(nn.Module):
         self.rule.step(fraction, task_loss)
 
     def price(self) -> float:
-        """The price of using every step of a sequence, in the unit of the task loss."""
+        """The price of using every step of a sequence, in the unit of the task loss, by the smoothed fraction."""
         return self.rule.price()
 
     def warn_if_missed(self) -> None:

@@ -92,6 +92,36 @@ def test_the_price_rises_above_the_target_and_falls_below_it_within_bounds():
     assert highest.price() == pytest.approx(2 * 2.0)  # the highest base price, doubled
 
 
+@pytest.mark.parametrize("fraction,change", [(0.26, 0.118), (0.3, 0.547), (1.0, 0.75)])
+def test_the_price_follows_the_error_at_a_limited_rate(fraction, change):
+    """In 100 training updates its logarithm rises by 3 times the error, and by 0.75 at most."""
+    budget = learned_budget(progress=1.0, log_price=0.0, fraction=fraction, task_loss=0.1, best=0.1)
+    run(budget, [fraction] * 100, [0.1] * 100)
+    assert budget.rule.state["log_price"] == pytest.approx(change, rel=0.05)
+
+
+@pytest.mark.parametrize("smoothed,batch,sign", [(1, 1, 1), (0.98, 1.5, 1), (0.9, 1, -1), (1, 0.9, -1), (1.5, 0.5, -1)])
+def test_updates_are_rewarded_a_tenth_below_the_target(smoothed, batch, sign):
+    """Whether the smoothed fraction or that of this batch is below it, both given here as parts of the target."""
+    budget = learned_budget(progress=1.0, log_price=-4.0, fraction=smoothed * 0.25)
+    cost = budget.cost(torch.tensor([batch * 0.2, batch * 0.3]))
+    assert cost.sign().tolist() == [sign, sign]
+
+
+def test_the_fraction_of_a_batch_lowers_the_price_and_never_raises_it():
+    budget = learned_budget(progress=1.0, log_price=0.0, fraction=0.25)
+    price = budget.price()
+    costs = [float(budget.cost(torch.tensor(fraction))) / fraction for fraction in (0.24, 0.25, 0.9)]
+    assert costs == pytest.approx([price * (1 + 3 * math.log(0.96)), price, price])
+
+
+def test_the_best_loss_is_forgotten_over_a_ramp():
+    fast, slow = Budget(0.25, 100), Budget(0.25, 1000)
+    for budget in (fast, slow):
+        run(budget, [1.0] * 600, learned(300) + [0.5] * 300)
+    assert fast.rule.state["best"] > 0.45 and slow.rule.state["best"] < 0.25
+
+
 def test_a_lost_task_lowers_the_price():
     budget = learned_budget(progress=1.0, fraction=0.25)
     prices = run(budget, [0.25] * 60, [1.0] * 60)
@@ -134,10 +164,10 @@ def test_reads_a_batch(directions):
     """By hand: the mean over sequences of price times fraction; the rule gets the fraction of all real steps."""
     updates = torch.tensor([[1.0, 0, 1, 1], [1, 1, 0, 0], [0, 1, 0, 0]], dtype=torch.float64)
     updates = (updates if directions == 1 else torch.stack([updates, updates])).requires_grad_()
-    budget, other = learned_budget(), learned_budget()
+    budget, other = learned_budget(progress=0.4, fraction=0.6), learned_budget(progress=0.4, fraction=0.6)
     other.step(6 / 9, 0.125)
     cost = budget(updates, [4, 3, 2], task_loss=torch.tensor(0.125))
-    price = learned_budget().price()
+    price = learned_budget(progress=0.4, fraction=0.6).price()
     assert float(cost.detach()) == pytest.approx(price * (3 / 4 + 2 / 3 + 1 / 2) / 3)
     assert budget.price() == pytest.approx(other.price())
     cost.backward()
