@@ -192,6 +192,7 @@ setup(
             "ruff==0.17.6",
             "scikit-learn>=1.6",
             "setuptools>=77.0.3",
+            "websockets>=13",
         ],
         "bench": ["onnx==1.23.2", "onnxruntime==1.32.0"],  # peers of python -m benchmarks.run
     },

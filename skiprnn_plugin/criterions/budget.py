@@ -22,7 +22,7 @@ BUDGETS = ("per_sample", "l1", "l2")
 # A gate counts as closed where less than CLOSED of the steps is used while all update probabilities are at one end
 END, SPREAD = 0.05, 0.02
 # What is added up over workers; a subclass may log objects besides sums
-SUMS = ("nsentences", "sample_size", "task_loss", "budget_loss", "cost", *metrics.UPDATE_SUMS)
+SUMS = ("nsentences", "sample_size", "task_loss", "budget_loss", "cost")  # and those of the updates
 PATIENCE = 100  # training updates for which a gate has to be closed
 
 
@@ -36,7 +36,8 @@ class BudgetConfig(FairseqDataclass):
         default=0,
         metadata={
             "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates; with "
-            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600)"
+            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600, or a fifth "
+            "of --max-update if that is less)"
         },
     )
     budget: str = field(
@@ -102,7 +103,7 @@ class Budget(nn.Module):
             raise ValueError(f"--target-fraction: expected --budget per_sample with it, got --budget {budget}")
         self.kind = budget
         self.target_updates = target_updates
-        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
+        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction, max_update)
         self.max_update = max_update
         self.trained = False
         self.warned = False
@@ -249,7 +250,8 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         The plugin's wrapper of ``FairseqTask.reduce_metrics`` calls it after the classmethod ``reduce_metrics``, which
         does not know the criterion that it is called for.
         """
-        sums = ({name: output[name] for name in SUMS if name in output} for output in logging_outputs)
+        names = (*SUMS, *metrics.UPDATE_SUMS)
+        sums = ({name: output[name] for name in names if name in output} for output in logging_outputs)
         self.budget.log(metrics.add_up(sums))
 
     @classmethod

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from ..modules.budget import RAMP, BudgetRule
 
+RAMPS = 5  # that fit into a short training
+
 
 class Cost(nn.Module):
     """Lambda at every training update.
@@ -18,15 +20,22 @@ class Cost(nn.Module):
     Args:
         cost_per_sample: lambda, where there is no target fraction.
         warmup_updates: training updates over which lambda rises linearly from 0; with a target fraction, those in
-            which the allowed fraction falls to it (0: 600).
+            which the allowed fraction falls to it (0: 600, or a fifth of ``max_update`` if that is less).
         target_fraction: the update fraction to reach by the rule of :class:`skiprnn_plugin.modules.Budget`; None for
             a lambda that does not depend on the updates.
+        max_update: the number of training updates, if it is known, otherwise 0.
 
     Raises:
         ValueError: an argument is out of its range; the message names the option.
     """
 
-    def __init__(self, cost_per_sample: float, warmup_updates: int = 0, target_fraction: Optional[float] = None):
+    def __init__(
+        self,
+        cost_per_sample: float,
+        warmup_updates: int = 0,
+        target_fraction: Optional[float] = None,
+        max_update: int = 0,
+    ):
         super().__init__()
         if not (math.isfinite(cost_per_sample) and cost_per_sample >= 0):
             raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
@@ -37,7 +46,8 @@ class Cost(nn.Module):
         self.rule: Optional[BudgetRule] = None
         if target_fraction is not None:
             options = ("--target-fraction", "--cost-warmup-updates")
-            self.rule = BudgetRule(target_fraction, warmup_updates or RAMP, options)
+            ramp = min(RAMP, max(max_update // RAMPS, 1)) if max_update > 0 else RAMP
+            self.rule = BudgetRule(target_fraction, warmup_updates or ramp, options)
         # What changes: training updates made, and the state of the rule
         self.progress: Dict[str, Any] = {"num_updates": 0} if self.rule is None else self.rule.state_dict()
         if not self.is_constant:

@@ -227,3 +227,11 @@ def test_warns_of_a_missed_target_in_the_last_validation():
                 budget.eval().log(sums(0.8, 1.0, 0.5))
                 assert len(caught) == (update == 29)
     assert "80.0% of the samples are used, where 25.0% are wanted" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    "max_update, warmup_updates, ramp", [(0, 0, 600), (9000, 0, 600), (1000, 0, 200), (1000, 70, 70), (3, 0, 1)]
+)
+def test_the_ramp_fits_into_a_short_training(max_update, warmup_updates, ramp):
+    cost = Cost(0.0, warmup_updates, target_fraction=0.5, max_update=max_update)
+    assert cost.rule.ramp_updates == ramp
