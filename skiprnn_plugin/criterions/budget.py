@@ -36,8 +36,8 @@ class BudgetConfig(FairseqDataclass):
         default=0,
         metadata={
             "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates; with "
-            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600, or a fifth "
-            "of --max-update if that is less)"
+            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600, or a "
+            "fifth of --max-update if that is less)"
         },
     )
     budget: str = field(
