@@ -51,6 +51,7 @@ except ImportError:  # scikit-learn is optional
 
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
+LARGEST = 1e150  # whose square is a float64
 ONE = "Reshape your data: one recording goes in as [X]"
 NUMBERS = "expected a list of arrays [T, D], or an array [N, T, D]"
 
@@ -92,9 +93,9 @@ class SkipRNNEstimator(BaseEstimator):
         random_state: seed of the initial weights, of the recordings held out and of the batches; None draws one.
         device: ``cpu`` or ``cuda``, to train and to predict on; None trains on a GPU if there is one, and predicts on
             the CPU.
-        good_enough: an accuracy, or for a regressor a mean squared error, that suffices: of the stages that are as good
-            on the recordings held out, the one that uses the fewest samples is kept. None keeps one of the best, the
-            thriftiest or one that has reached ``target_fraction``.
+        good_enough: an accuracy, or for a regressor a mean squared error (of several outputs, the mean over them). Of
+            the stages that reach it on the recordings held out, the one that uses the fewest samples is kept. None: one
+            of the best stages is kept, if possible one that has reached ``target_fraction``.
 
     Attributes:
         n_features_in_: D.
@@ -223,6 +224,9 @@ class SkipRNNEstimator(BaseEstimator):
     def __getstate__(self):
         return {**self.__dict__, "_hub": None}  # it is loaded again from the checkpoint
 
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update({"good_enough": None, **state})  # which earlier versions lack
+
     def used_samples(self, X: Recordings) -> List[np.ndarray]:
         """Which samples the model used: bool [T] for each recording."""
         return self.hub_.used_samples(self._check(X))
@@ -299,7 +303,8 @@ class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
         return Labels([names[number] for number in numbers], names, numbers.tolist(), fitted)
 
     def _restore(self, fitted: Dict[str, Any]) -> None:
-        self.classes_ = np.array(fitted.get("classes", self.hub_.class_names), dtype=fitted.get("dtype"))
+        classes = fitted["classes"] if "classes" in fitted else self.hub_.class_names
+        self.classes_ = np.array(classes, dtype=fitted.get("dtype"))
 
     def predict_proba(self, X: Recordings) -> np.ndarray:
         """The probability of each of ``classes_``, [N, classes]."""
@@ -336,12 +341,19 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
         return Labels([write_target(row) for row in targets], None, [0] * size, {"is_flat": is_flat})
 
     def _restore(self, fitted: Dict[str, Any]) -> None:
-        self._is_flat = fitted.get("is_flat", self.hub_.task.output_size == 1)
+        self._is_flat = fitted["is_flat"] if "is_flat" in fitted else self.hub_.task.output_size == 1
 
     def predict(self, X: Recordings) -> np.ndarray:
         """The predicted numbers, float64 in the shape of the targets: [N] or [N, outputs]."""
         values = self.hub_.predict(self._check(X))
         return values[:, 0] if self._is_flat else values
+
+
+def _as_array(y: Sequence[Any]) -> np.ndarray:
+    try:
+        return np.asarray(y)
+    except ValueError as error:
+        raise ValueError("y: expected one row for each recording, got rows of different lengths") from error
 
 
 def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
@@ -350,7 +362,7 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
     Raises:
         ValueError: there are more or fewer, or one is something else, such as NaN, a number with a fraction or a date.
     """
-    labels = np.asarray(y)
+    labels = _as_array(y)
     if labels.shape != (size,):
         raise ValueError(f"y: expected {size} labels, one for each recording, got shape {labels.shape}")
     if labels.dtype.kind == "O":
@@ -378,7 +390,7 @@ def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
     Raises:
         ValueError: there are more or fewer, or one is not a finite number.
     """
-    targets = np.asarray(y)
+    targets = _as_array(y)
     if targets.ndim not in (1, 2) or len(targets) != size or targets.size == 0:
         raise ValueError(
             f"y: expected {size} numbers, or [{size}, outputs], a row for each recording, got shape {targets.shape}"
@@ -387,6 +399,8 @@ def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
         raise ValueError(f"y: expected numbers, got {targets.dtype}; SkipRNNClassifier takes classes")
     if not np.isfinite(targets).all():
         raise ValueError("y: expected finite numbers, got NaN or infinity")
+    if np.abs(targets).max() > LARGEST:
+        raise ValueError(f"y: expected numbers up to {LARGEST:g}, got {np.abs(targets).max():g}")
     return targets.reshape(size, -1).astype(np.float64), targets.ndim == 1
 
 

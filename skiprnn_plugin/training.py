@@ -140,6 +140,7 @@ def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_en
 
     def choose(history: List[Dict[str, float]], size: int) -> int:
         values = [metric.sign * stage[metric.name] for stage in history]
+        values = [-math.inf if math.isnan(value) else value for value in values]
         used = [stage["update_fraction"] for stage in history]
 
         def best(places: Iterable[int]) -> int:

@@ -328,3 +328,11 @@ def test_seeds_and_names():
     assert draw_seed("seed", None) != draw_seed("seed", None)
     with pytest.raises(ValueError, match="y: expected classes that differ as texts"):
         name_classes(np.array([1, "1 "], object))
+
+
+def test_a_pickle_of_an_earlier_version():
+    state = SkipRNNClassifier(hidden_size=8).__getstate__()
+    del state["good_enough"]
+    old = SkipRNNClassifier.__new__(SkipRNNClassifier)
+    old.__setstate__(state)
+    assert old.get_params()["good_enough"] is None and "hidden_size=8" in repr(old)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 from typing import Optional
 
 from fairseq.logging import metrics
@@ -12,7 +13,7 @@ OPTION = re.compile(r"\s*([^=\s]+)\s*=\s*(\S+)\s*")
 
 class UsedIfGood:
     """Logs ``used_if_good``, the less the better: the update fraction where a logged metric is good enough, otherwise 1
-    + what the metric lacks.
+    plus how far the metric is from that.
 
     Args:
         at_least: ``METRIC=VALUE`` for a metric that should be at least the value; None if the other is given.
@@ -32,22 +33,25 @@ class UsedIfGood:
         self.metric, self.value = (match[1], _as_finite(match[2])) if match else ("", None)
         if self.value is None:
             raise ValueError(f"{self.option}: expected METRIC=VALUE, as accuracy=0.95, got {given!r}")
-        self.found = False  # whether the metric has been logged yet
+        if self.metric == NAME:
+            raise ValueError(f"{self.option}: expected another metric than {NAME}")
+        self.warned = False
 
     def log(self) -> None:
         metrics.log_derived(NAME, self.measure, priority=12)
 
     def measure(self, meters) -> float:
-        """The number, from fairseq's meters of a validation; inf where the metric is not a number.
-
-        Raises:
-            ValueError: the metric was not logged in the first batch.
-        """
-        self.found = self.found or self.metric in meters
-        if not self.found:
-            known = ", ".join(sorted(name for name in meters if name != NAME and not name.startswith("_")))
-            raise ValueError(f"{self.option}: expected one of the logged metrics {known}, got {self.metric!r}")
-        if self.metric not in meters or "update_fraction" not in meters:  # a batch for which it can't be computed
+        """The number, from fairseq's meters of a validation; inf where the metric is missing or is not a number, with
+        one warning for a metric that is missing, as fairseq logs some (such as bleu) not for every batch."""
+        if self.metric not in meters or "update_fraction" not in meters:
+            if not self.warned:
+                self.warned = True
+                known = ", ".join(sorted(name for name in meters if name != NAME and not name.startswith("_")))
+                warnings.warn(
+                    f"{self.option}: expected one of the logged metrics {known}, got {self.metric!r}, which is not "
+                    f"logged here; {NAME} is inf until it is",
+                    stacklevel=2,
+                )
             return math.inf
         lacking = self.sign * (self.value - float(meters.get_smoothed_value(self.metric)))
         if math.isnan(lacking):

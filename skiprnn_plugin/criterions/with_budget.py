@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import copy
 import functools
 import json
 import sys
@@ -147,20 +148,22 @@ def base_loss_apart() -> Iterator[None]:
     Outside it, that meter has the name ``_base_loss``, and ``loss`` is another one. What the base criterion derives
     from ``loss``, such as a perplexity, is derived from its own.
     """
-    aggregators = [(meters, set(meters), meters.get("loss")) for meters in fairseq_metrics.get_active_aggregators()]
-    for meters, known, _ in aggregators:
-        if BASE_LOSS in known:
+    aggregators = []
+    for meters in fairseq_metrics.get_active_aggregators():
+        total = meters.get("loss")
+        aggregators.append((meters, set(meters), total, None if total is None else copy.deepcopy(total.state_dict())))
+        if BASE_LOSS in meters:
             _replace(meters, "loss", meters[BASE_LOSS])
     try:
         yield
     finally:
-        for meters, known, loss in aggregators:
+        for meters, known, total, before in aggregators:
             for name in set(meters) - known:
                 if isinstance(meters[name], MetersDict._DerivedMeter):
                     meters[name].fn = functools.partial(_derive, meters[name].fn)
             if BASE_LOSS in known:
-                _replace(meters, "loss", loss)
-            elif "loss" in meters:
+                _replace(meters, "loss", total)
+            elif "loss" in meters and (total is None or total.state_dict() != before):  # the base criterion logged it
                 meters.add_meter(BASE_LOSS, meters["loss"], 0)
                 _replace(meters, "loss", AverageMeter())
 
@@ -171,7 +174,12 @@ def _replace(meters: MetersDict, name: str, meter) -> None:
 
 def _derive(function, meters: MetersDict) -> float:
     """A number that the base criterion derives from its meters."""
-    return function({**meters, "loss": meters[BASE_LOSS]} if BASE_LOSS in meters else meters)
+    if BASE_LOSS not in meters:
+        return function(meters)
+    view = MetersDict()
+    for name, meter in meters.items():
+        _replace(view, name, meters[BASE_LOSS] if name == "loss" else meter)
+    return function(view)
 
 
 @functools.cache

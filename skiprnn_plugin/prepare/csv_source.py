@@ -86,10 +86,10 @@ def read_csv(path: Path, columns: Columns, divide: Division, regression: Optiona
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            recordings, features = _read(path, file, columns)
+            recordings, features, delimiter = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
-    targets = _find_targets(path, recordings, regression)
+    targets = _find_targets(path, recordings, regression, delimiter)
     if targets is None:
         _check_labels(path, recordings)
     else:
@@ -114,18 +114,30 @@ def read_csv(path: Path, columns: Columns, divide: Division, regression: Optiona
     return Source(path, rows, len(features), classes, arrays.__getitem__, features=features), is_divided
 
 
-def _find_targets(path: Path, recordings: Sequence[Recording], regression: Optional[bool]) -> Optional[List[str]]:
-    """The labels as numbers to predict, with decimal points; None if they are classes.
+def _find_targets(
+    path: Path, recordings: Sequence[Recording], regression: Optional[bool], delimiter: str
+) -> Optional[List[str]]:
+    """The labels as numbers to predict, with decimal points; None if they are classes. A comma in a label is a decimal
+    comma, except in files that separate columns by commas.
 
-    Raises ValueError if ``regression`` is True and a label is not a number.
+    Raises ValueError if a label is not a number, and ``regression`` is True or at least half of the labels have a
+    fraction; or if decimal commas and points are mixed.
     """
-    labels = [recording.row["label"].replace(",", ".") for recording in recordings]
-    if regression is None:
-        return labels if are_targets(labels) else None
-    for recording, label in zip(recordings, labels):
-        if regression and parse_target(label) is None:
-            raise ValueError(f"{path}:{recording.line}: label: expected a number to predict, got {label!r}")
-    return labels if regression else None
+    if regression is False:
+        return None
+    given = [recording.row["label"] for recording in recordings]
+    labels = [label.replace(",", ".") if delimiter != "," else label for label in given]
+    places = [place for place, label in enumerate(labels) if parse_target(label) is None]
+    fractions = sum(are_targets([label]) for label in labels)
+    if places and (regression or 2 * fractions >= len(labels)):
+        line, label = recordings[places[0]].line, given[places[0]]
+        cure = "" if regression else ", as the other labels are; --no-regression takes labels as classes"
+        raise ValueError(f"{path}:{line}: label: expected a number to predict, got {label!r}{cure}")
+    if places or not (regression or fractions):
+        return None
+    if any("." in label for label in given) and labels != given:
+        raise ValueError(f"{path}: label: expected decimal points or decimal commas, got both")
+    return labels
 
 
 def _check_labels(path: Path, recordings: Sequence[Recording]) -> None:
@@ -185,7 +197,7 @@ def _read(path: Path, file, columns: Columns):
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
         raise ValueError(f"{path}: expected a line for each step, got none")
-    return list(found.values()), [header[place] for place in features]
+    return list(found.values()), [header[place] for place in features], delimiter
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:

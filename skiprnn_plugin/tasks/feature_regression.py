@@ -23,7 +23,8 @@ class FeatureRegressionTask(FeatureTask):
     spaces.
 
     The model is trained to predict them at mean 0 and standard deviation 1 over the split train. Its predictions for
-    users, and the ``mse`` that is logged, are in the unit of the labels.
+    users, are in the unit of the labels, and the ``mse`` that is
+    logged is in its square.
     """
 
     predicts = "numbers"
@@ -64,4 +65,4 @@ class FeatureRegressionTask(FeatureTask):
     def describe_outcome(self, target: np.ndarray, prediction: np.ndarray) -> str:
         if prediction.size > 1:
             return super().describe_outcome(self.decode(target), self.decode(prediction))
-        return f"target {self.decode(target).item():.8g}, predicted {self.decode(prediction).item():.8g}"
+        return f"target {self.decode(target).item():.12g}, predicted {self.decode(prediction).item():.12g}"

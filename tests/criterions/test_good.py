@@ -1,6 +1,7 @@
 """The number by which fairseq keeps the checkpoint that uses the fewest samples and is good enough."""
 
 import math
+import warnings
 
 import pytest
 
@@ -39,10 +40,12 @@ def test_by_hand(at_least, at_most, logged, expected):
 def test_a_metric_that_is_not_logged():
     good = UsedIfGood("acc=0.9", None)
     message = "--good-at-least: expected one of the logged metrics accuracy, loss, ppl, update_fraction, got 'acc'"
-    with pytest.raises(ValueError, match=message):
-        measure(good, loss=1.0, accuracy=0.9, update_fraction=0.3)
+    with pytest.warns(UserWarning, match=message):
+        assert measure(good, loss=1.0, accuracy=0.9, update_fraction=0.3) == math.inf
     assert measure(good, loss=1.0, acc=0.9, update_fraction=0.3) == 0.3
-    assert measure(good, loss=1.0, update_fraction=0.3) == math.inf  # a batch without it
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert measure(good, loss=1.0, update_fraction=0.3) == math.inf  # a batch without it, and no second warning
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,7 @@ def test_a_metric_that_is_not_logged():
         ((None, "mse=x"), "--good-at-most: expected METRIC=VALUE, as accuracy=0.95, got 'mse=x'"),
         ((None, "mse=nan"), "--good-at-most: .*got 'mse=nan'"),
         (("=1", None), "--good-at-least: .*got '=1'"),
+        (("used_if_good=0.5", None), "--good-at-least: expected another metric than used_if_good"),
     ],
 )
 def test_wrong_options(options, message):

@@ -365,3 +365,23 @@ def test_help_names_the_base_criterions_flags(monkeypatch):
     parser = argparse.ArgumentParser()
     WithBudgetCriterion.add_args(parser)
     assert "--label-smoothing" in parser.format_help() and "--cost-warmup-updates" in parser.format_help()
+
+
+def test_a_base_criterion_without_a_loss_in_the_log(monkeypatch):
+    """The mean over batches is still that of all of them; and what the base derives may ask for smoothed values."""
+    monkeypatch.setattr(
+        Squares,
+        "reduce_metrics",
+        staticmethod(
+            lambda outputs: metrics.log_derived("double", lambda meters: 2 * meters.get_smoothed_value("loss"))
+        ),
+    )
+    criterion = build()
+    with metrics.aggregate(new_root=True) as meters:
+        for loss in (10.0, 20.0, 30.0):
+            sums = {"loss": loss, "task_loss": loss, "sample_size": 1, "nsentences": 1}
+            sums.update(updates=1, updates_squared=1, steps=4, flops=1, increments=0)
+            output = {PREFIX + name: value for name, value in sums.items()}
+            type(criterion).reduce_metrics([output])
+            criterion.log_budget([output])
+    assert meters["loss"].avg == 20 and meters.get_smoothed_value("double") == 40

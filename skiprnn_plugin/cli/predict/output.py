@@ -29,7 +29,7 @@ def as_rows(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: flo
 
 def _as_outcomes(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: float) -> List[List[str]]:
     if not has_classes(hub):
-        digits = 8 if prediction.values.dtype == np.float64 else 6  # numbers in a unit may be large and differ little
+        digits = 12 if prediction.values.dtype == np.float64 else 6  # numbers in a unit may be large and differ little
         return [[" ".join(f"{value:.{digits}g}" for value in prediction.values.ravel())]]
     label, probability = find_likeliest(hub, read, prediction)
     if not has_spans(hub):
