@@ -152,13 +152,13 @@ def test_load(max_skip):
 
 
 def test_a_client_that_a_full_server_cannot_tell_is_no_failure():
+    from websockets.exceptions import ConnectionClosedOK
+
     server = load("server")
 
     class Gone:
         async def send(self, text):
             raise ConnectionClosedOK(None, None)
-
-    from websockets.exceptions import ConnectionClosedOK
 
     rows = server.Rows(from_pretrained(FOLDER / "skip_gru.pt"), 1)
     rows.take()

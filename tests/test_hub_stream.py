@@ -142,7 +142,7 @@ def regressor(tmp_path_factory):
     folder = tmp_path_factory.mktemp("regression")
     write_regression(folder / "data")
     options = ("--data-dir", folder / "data", "--normalize", "--update-bias", -1, "--max-update", 1)
-    train(folder / "run", *options, task="feature_regression", criterion="budget_mse")
+    train(folder / "run", *options, task="feature_regression")
     return from_pretrained(folder / "run", "checkpoint_last.pt")
 
 
