@@ -36,13 +36,13 @@ def serve(test, capacity=5, max_skip=None):
         async def handler(connection):
             await server.talk(rows, connection)
 
-        async with server.serve(handler, "127.0.0.1", 0, max_size=server.MOST_BYTES) as listening:
-            reading = asyncio.create_task(rows.run())
-            address = "ws://127.0.0.1:{1}".format(*listening.sockets[0].getsockname())
-            try:
+        reading = asyncio.create_task(rows.run())
+        try:
+            async with server.serve(handler, "127.0.0.1", 0, max_size=server.MOST_BYTES) as listening:
+                address = "ws://127.0.0.1:{1}".format(*listening.sockets[0].getsockname())
                 return await asyncio.wait_for(test(lambda: connect(address), rows), 60)
-            finally:
-                reading.cancel()
+        finally:
+            reading.cancel()  # after the server, which waits for the answers to its clients
 
     return asyncio.run(main())
 
