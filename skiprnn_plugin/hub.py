@@ -8,7 +8,7 @@ import copy
 import itertools
 import time
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import torch
@@ -147,7 +147,8 @@ class SkipRNNHub(nn.Module):
         """
         self._check_task()
         frames = getattr(self.task, "frames", None)
-        if not getattr(self.task, "takes_arrays", False) and (self.reads_words or frames is None):
+        encodes_frames = frames is not None and self.task.encode.__module__ == f"{__package__}.tasks.features"
+        if not getattr(self.task, "takes_arrays", False) and (self.reads_words or not encodes_frames):
             raise ValueError(
                 f"task {self.cfg.task._name}: expected one that reads arrays step by step for a stream; it encodes a "
                 "sequence as a whole"
@@ -164,8 +165,14 @@ class SkipRNNHub(nn.Module):
         stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, seeds)
         if seeds is None and getattr(decisions, "draws_updates", False):
             stream.reset(seeds=range(batch_size))
+        decode = getattr(self.task, "decode", None) if self.task.predicts == "numbers" else None
+        # These two do no more than what replaces them, which is pickled without the task
+        if getattr(decode, "__module__", None) == f"{__package__}.tasks.sequence":
+            decode = None
+        elif getattr(decode, "__module__", None) == f"{__package__}.tasks.feature_regression":
+            decode = self.task.facts.targets.restore
         head, statistics = copy.deepcopy(self.model.head).requires_grad_(False), getattr(frames, "statistics", None)
-        return PredictingStream(stream, head, self.task.predicts, statistics)
+        return PredictingStream(stream, head, self.task.predicts, statistics, decode)
 
     def encode(self, raw: Any) -> Tensor:
         """Turn a user's sequence into what the model reads: [T, D], or token ids, int64 [T].
@@ -259,21 +266,18 @@ class PredictingStream:
     no more steps than that, and with ``--padding data`` no fewer; a stream neither stops nor pads.
     """
 
-    def __init__(self, stream, head: nn.Module, predicts: str, statistics):
+    def __init__(self, stream, head: nn.Module, predicts: str, statistics, decode: Optional[Callable]):
         self.stream, self._head, self._predicts = stream, head, predicts
-        self._normal = None
-        if statistics is not None:
-            mean, std = statistics
-            self._normal = mean, np.where(std > 0, std, 1)
+        self._statistics, self._decode = statistics, decode
 
     def update(self, x: Any, rows=None) -> None:
-        self.stream.update(self._normalise(x), rows)
+        self.stream.update(self.normalize(x), rows)
 
     def skip(self, n, rows=None) -> None:
         self.stream.skip(n, rows)
 
     def feed(self, x: Any, rows=None) -> int:
-        return self.stream.feed(self._normalise(x), rows)
+        return self.stream.feed(self.normalize(x), rows)
 
     def reset(self, rows=None, state=None, seeds=None) -> None:
         self.stream.reset(rows, state, seeds)
@@ -300,34 +304,52 @@ class PredictingStream:
 
     @property
     def prediction(self) -> np.ndarray:
-        """What the model predicts of the samples so far, as :meth:`SkipRNNHub.predict` does, float32
-        [batch_size, output_size]; for a task that predicts at every step, of the present step."""
+        """What the model predicts of the samples so far, as :meth:`SkipRNNHub.predict` does, in the
+        same unit and type, [batch_size, output_size]; for a task that predicts at every step, of the present step."""
         return self.predict()
 
     def predict(self, rows=None) -> np.ndarray:
-        """:attr:`prediction` of some rows, float32 [N, output_size]; None for all."""
-        output = self.stream.output
-        if rows is not None:
-            output = output[torch.as_tensor(rows).reshape(-1)]
-        with torch.no_grad():
-            return as_probabilities(self._head(output).float(), self._predicts).cpu().numpy()
+        """:attr:`prediction` of some rows, [N, output_size]; None for all.
 
-    def _normalise(self, x: Any) -> Any:
-        """``x``, normalised; unchanged if its kind is wrong, which the stream then says."""
+        Raises ValueError if a row does not exist.
+        """
+        output = self.stream.output
+        rows, _ = self.stream._check_rows(rows)
+        if rows is not None:
+            wrong = rows[(rows < 0) | (rows >= self.batch_size)]
+            if len(wrong):
+                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {wrong[0]}")
+            output = output[rows.to(output.device)]
+        with torch.no_grad():
+            values = as_probabilities(self._head(output).float(), self._predicts).cpu().numpy()
+        return values if self._decode is None else self._decode(values)
+
+    def normalize(self, x: Any) -> Any:
+        """Samples as the model reads them, an array shaped like ``x``; :meth:`update` and :meth:`feed` call this.
+
+        What is not an array of real numbers is returned unchanged; :meth:`update` and :meth:`feed` refuse it.
+
+        Raises ValueError if a number is not finite, before or after normalising.
+        """
         try:
-            array = np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x)
-        except (TypeError, ValueError):
+            if isinstance(x, Tensor):
+                x = x.detach().cpu().resolve_neg()
+                x = x.float() if x.is_floating_point() and x.dtype != torch.float64 else x  # numpy has no bfloat16
+            array = np.asarray(x)
+        except (TypeError, ValueError, RuntimeError):
             return x
         if array.dtype.kind not in "iufb":
             return x
-        with np.errstate(over="ignore"):
-            numbers = array.astype(np.float64 if array.dtype == np.float64 and self._normal is None else np.float32)
+        statistics = self._statistics
+        is_wide = statistics is None and self.stream._like.dtype == torch.float64
+        with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
+            numbers = array.astype(np.float64)  # as float32 could not tell large numbers that differ little
+            if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):
+                numbers = statistics.normalize(numbers)
+            numbers = numbers if is_wide else numbers.astype(np.float32)
         if not np.isfinite(numbers).all():
             raise ValueError("x: expected finite numbers in the range of float32, got others")
-        if self._normal is None or array.ndim == 0 or array.shape[-1] != len(self._normal[0]):
-            return numbers
-        mean, std = self._normal
-        return ((numbers - mean) / std).astype(np.float32)
+        return numbers
 
 
 def _as_plain_array(raw: Any) -> Any:

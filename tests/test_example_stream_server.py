@@ -36,13 +36,13 @@ def serve(test, capacity=5, max_skip=None):
         async def handler(connection):
             await server.talk(rows, connection)
 
-        async with server.serve(handler, "127.0.0.1", 0, max_size=server.MOST_BYTES) as listening:
-            reading = asyncio.create_task(rows.run())
-            address = "ws://127.0.0.1:{1}".format(*listening.sockets[0].getsockname())
-            try:
+        reading = asyncio.create_task(rows.run())
+        try:
+            async with server.serve(handler, "127.0.0.1", 0, max_size=server.MOST_BYTES) as listening:
+                address = "ws://127.0.0.1:{1}".format(*listening.sockets[0].getsockname())
                 return await asyncio.wait_for(test(lambda: connect(address), rows), 60)
-            finally:
-                reading.cancel()
+        finally:
+            reading.cancel()  # after the server, which waits for the answers to its clients
 
     return asyncio.run(main())
 
@@ -70,15 +70,17 @@ BAD = {
     "other JSON": ([1], "expected {"),
     "bytes": (b"\xff\x00", "expected {"),
     "text": ({"index": 0, "sample": ["a", 1]}, "expected {"),
+    "digits": ({"index": 0, "sample": [10**400, 1]}, "expected {"),
+    "numbers in texts": ({"index": 0, "sample": ["1.5", "2"]}, "expected {"),
+    "no list": ({"index": 0, "sample": 1}, "expected {"),
     "width": ({"index": 0, "sample": [1, 2, 3]}, "sample: expected 2 numbers, got shape [3]"),
     "nan": ('{"index": 0, "sample": [NaN, 1]}', "sample: expected finite numbers"),
-    "large": ({"index": 0, "sample": [1e60, 1]}, "sample: expected finite numbers"),
+    "large": ({"index": 0, "sample": [1e60, 1]}, "sample: expected finite numbers in the range of float32"),
     "early": ({"index": 3, "sample": [1, 1]}, "index: expected 0, got 3"),
     "no index": ({"index": None, "sample": [1, 1]}, "index: expected 0, got None"),
 }
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_bad_clients_disturb_nobody():
     hub = from_pretrained(FOLDER / "skip_gru.pt")
     inputs = [array for array in arrays("skip_gru") if len(array)]
@@ -147,3 +149,24 @@ def test_load(max_skip):
 
     text = asyncio.run(test())
     assert text.startswith("5 clients, 200 steps, ") and ("200 steps, 100.0% of them sent" in text) == (max_skip == 0)
+
+
+def test_a_client_that_a_full_server_cannot_tell_is_no_failure():
+    from websockets.exceptions import ConnectionClosedOK
+
+    server = load("server")
+
+    class Gone:
+        async def send(self, text):
+            raise ConnectionClosedOK(None, None)
+
+    rows = server.Rows(from_pretrained(FOLDER / "skip_gru.pt"), 1)
+    rows.take()
+    asyncio.run(server.talk(rows, Gone()))
+    assert rows.free == []
+
+
+def test_samples_keep_their_precision():
+    """As a float32, a Unix time is rounded to two minutes."""
+    rows = load("server").Rows(from_pretrained(FOLDER / "skip_gru.pt"), 1)
+    assert rows.parse(rows.take(), '{"index": 0, "sample": [1700000001, 1]}').tolist() == [1700000001, 1]

@@ -4,13 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 from skiprnn_plugin.hub import from_pretrained
 
 from .command_line import train
 from .frozen.make import FOLDER, arrays
 from .own_tasks import make_checkpoint
-from .tiny_features import sequences, write_features
+from .tiny_features import WIDTH, sequences, write_features
 
 
 def read(stream, array):
@@ -66,7 +67,7 @@ def test_normalises_as_the_model(features):
     assert a.state.h.equal(b.state.h)
 
 
-@pytest.mark.parametrize("x", [np.full((1, 3), np.nan), [[1e39, 0, 0]]], ids=["nan", "large"])
+@pytest.mark.parametrize("x", [np.full((1, 3), np.nan), [[1e40, 0, 0]]], ids=["nan", "large"])
 def test_refuses_what_is_not_finite(features, x):
     stream = features.stream()
     with pytest.raises(ValueError, match="^x: expected finite numbers"):
@@ -117,3 +118,94 @@ def test_refuses_what_is_encoded_as_a_whole(tmp_path, task):
     make_checkpoint(FOLDER / "skip_lstm.pt", task, tmp_path / "model.pt")
     with pytest.raises(ValueError, match=f"^task {task}: expected one that reads arrays step by step"):
         from_pretrained(tmp_path / "model.pt").stream()
+
+
+LARGE = 1.7e9  # as Unix times: numbers of this size are 128 apart in float32
+
+
+def write_regression(folder):
+    """Features and numbers to predict that are large and differ little."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    lines = ["sequence\tsteps\tsplit\tlabel"]
+    for number in range(12):
+        array = LARGE + rng.normal(size=(5, WIDTH))
+        np.save(folder / f"{number}.npy", array)
+        lines.append(f"{number}\t5\t{'valid' if number < 4 else 'train'}\t{1e5 + array[:, 0].mean() - LARGE}")
+    (folder / "manifest.tsv").write_text("\n".join(lines) + "\n")
+    mean, std = np.full(WIDTH, LARGE), np.ones(WIDTH)
+    np.savez(folder / "statistics.npz", mean=mean, std=std)
+
+
+@pytest.fixture(scope="module")
+def regressor(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("regression")
+    write_regression(folder / "data")
+    options = ("--data-dir", folder / "data", "--normalize", "--update-bias", -1, "--max-update", 1)
+    train(folder / "run", *options, task="feature_regression")
+    return from_pretrained(folder / "run", "checkpoint_last.pt")
+
+
+def test_large_numbers_in_and_out(regressor):
+    rng = np.random.default_rng(1)
+    inputs = [LARGE + rng.normal(size=(9, WIDTH)) for _ in range(4)]
+    stream, expected = pickle.loads(pickle.dumps(regressor.stream(4))), regressor.predict(inputs)
+    stream.feed(np.stack(inputs))
+    assert stream.prediction.dtype == np.float64 and np.ptp(expected) > 1e-3
+    np.testing.assert_allclose(stream.prediction, expected, rtol=0, atol=1e-5)
+    assert np.abs(stream.prediction - 1e5).max() < 10
+
+
+def test_own_decode_is_used(regressor, monkeypatch):
+    monkeypatch.setattr(regressor.task, "decode", lambda numbers: numbers * 0 + 7)
+    assert regressor.stream().prediction.tolist() == [[7]]
+
+
+def test_own_encode_is_refused(features, monkeypatch):
+    class OwnTask(type(features.task)):
+        def encode(self, raw):
+            return super().encode(np.log1p(raw))
+
+    monkeypatch.setattr(features.task, "__class__", OwnTask)
+    with pytest.raises(ValueError, match="^task feature_classification: expected one that reads arrays step by step"):
+        features.stream()
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "half", "negative"])
+def test_any_tensor_is_normalised(features, kind):
+    values = torch.tensor([[8.0, 1, -3]])
+    x = values.to(getattr(torch, kind)) if kind != "negative" else torch.complex(values, -values).conj().imag
+    assert x.is_neg() == (kind == "negative")
+    one, other = features.stream(), features.stream()
+    one.update(x)
+    other.update(x.float().resolve_neg().numpy())
+    assert one.output.equal(other.output)
+
+
+def test_normalising_must_not_overflow(features):
+    with pytest.raises(ValueError, match="^x: expected finite numbers in the range of float32"):
+        features.stream().update([[0, 0, 1e39]])
+    tiny = features.stream()
+    tiny._statistics = tiny._statistics._replace(std=np.array([1.0, 1, 1e-6]), mean=np.zeros(3))
+    with pytest.raises(ValueError, match="^x: expected finite numbers in the range of float32"):
+        tiny.update([[1, 1, 3e38]])
+    assert tiny.time.tolist() == [0]
+
+
+def test_without_statistics_the_range_is_that_of_float32():
+    with pytest.raises(ValueError, match="^x: expected finite numbers in the range of float32"):
+        from_pretrained(FOLDER / "skip_gru.pt").stream().update(np.array([[1e39, 0]]))
+
+
+@pytest.mark.parametrize(
+    "rows, message",
+    [
+        ([-1], "expected rows from 0 to 1, got -1"),
+        ([0, 7], "expected rows from 0 to 1, got 7"),
+        (torch.tensor([True, False]), "expected integers"),
+    ],
+    ids=["negative", "none", "mask"],
+)
+def test_predictions_of_rows_that_do_not_exist(features, rows, message):
+    with pytest.raises(ValueError, match=f"^rows: {message}"):
+        features.stream(2).predict(rows)

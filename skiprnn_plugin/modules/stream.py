@@ -1,5 +1,6 @@
 """Streams: sequences that a Skip RNN reads sample by sample, and that say which sample they want next."""
 
+import reprlib
 from ctypes import addressof, byref, c_int64, c_void_p
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
@@ -196,7 +197,7 @@ class Stream:
             if not 0 <= row < self.batch_size:
                 raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {row}")
         if fault == library.NO_ROW:
-            raise ValueError(f"rows: expected every row once, got {list(chosen)}")
+            raise ValueError(f"rows: expected every row once, got {reprlib.repr(list(chosen))}")
         steps = steps.tolist() if isinstance(steps, Tensor) else [steps] * count
         for row, step in zip(chosen, steps):
             time, wanted = int(self.time[row]), int(self.wanted[row])
@@ -463,22 +464,24 @@ class TorchStream(Stream):
     def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor, least: int) -> Tensor:
         """As :func:`skip_until`, with a uniform number as the threshold of each step, from the step ``least`` on.
 
-        v only grows. So of several steps those need a look whose number is below the last v.
+        v only grows. So of several steps those need a look whose number is below the last v. Rows that have found their
+        step take no further part, and the numbers drawn at once are about a million at most, whatever the rows.
         """
-        wait, waiting = torch.full_like(seeds, NEVER), torch.ones_like(seeds, dtype=torch.bool)
+        wait, rows = torch.full_like(seeds, NEVER), torch.arange(len(seeds), device="cpu")
         start, several = 0, 16
-        while bool(waiting.any()) and start < self._recipe.max_skip:
+        while len(rows) > 0 and start < self._recipe.max_skip:
             noise, steps = uniform(seeds, several, since + start).to(p.dtype), torch.arange(several, device="cpu")
             last = accumulate(p, acc, torch.full_like(seeds, several))
-            near = (noise < last.unsqueeze(1)) & (start + steps >= least) & waiting.unsqueeze(1)
-            while bool(near.any()):
-                step = near.int().argmax(1)
+            waiting = last > 0  # a v of 0, or NaN, never updates
+            candidates = (noise < last.unsqueeze(1)) & (start + steps >= least)
+            while bool(candidates.any()):
+                step = candidates.int().argmax(1)
                 v = accumulate(p, acc, step + 1)
-                hit = near.any(1) & (v > noise.gather(1, step.unsqueeze(1)).squeeze(1))
-                wait, waiting = torch.where(hit, start + step, wait), waiting & ~hit
-                near = near.scatter(1, step.unsqueeze(1), False) & waiting.unsqueeze(1)
-            waiting = waiting & (last > 0)  # a v of 0, or NaN, never updates
-            acc, start, several = last, start + several, min(2 * several, 1 << 16)
+                hit = candidates.any(1) & (v > noise.gather(1, step.unsqueeze(1)).squeeze(1))
+                wait[rows[hit]], waiting = start + step[hit], waiting & ~hit
+                candidates = candidates.scatter(1, step.unsqueeze(1), False) & ~hit.unsqueeze(1)
+            rows, p, acc, seeds, since = (values[waiting] for values in (rows, p, last, seeds, since))
+            start, several = start + several, min(2 * several, max(16, (1 << 20) // max(1, len(rows))))
         return wait
 
 
@@ -529,7 +532,7 @@ def _address(tensor: Optional[Tensor]) -> Optional[int]:
 def _as_steps(n: Any, count: int) -> Tensor:
     """int64 [N]."""
     if isinstance(n, Integral) or (isinstance(n, Tensor) and n.dim() == 0):
-        n = [n] * count
+        return _as_integers("n", n, None).repeat(count)
     return _as_integers("n", n, count)
 
 
@@ -544,7 +547,7 @@ def _as_integers(argument: str, values: Any, count: Optional[int]) -> Tensor:
     except (TypeError, ValueError, RuntimeError, OverflowError):
         wrong = True
     if wrong:
-        raise ValueError(f"{argument}: expected integers, got {values!r}")
+        raise ValueError(f"{argument}: expected integers, got {reprlib.repr(values)}")
     if count is not None and len(tensor) != count:
         raise ValueError(f"{argument}: expected {count} integers, got {len(tensor)}")
     return tensor.to(torch.int64).contiguous()

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from skiprnn_plugin.modules import SkipGRU
+from skiprnn_plugin.modules import stream as stream_module
 from skiprnn_plugin.modules.stream import NEVER, NativeStream, TorchStream
 from skiprnn_plugin.ops import SkipState, uniform
 from skiprnn_plugin.ops.native import library
@@ -384,3 +385,32 @@ def test_what_cannot_be_a_stream():
     ):
         with pytest.raises(ValueError, match=message):
             rnn.stream(**options)
+
+
+@every_engine
+@pytest.mark.parametrize(
+    "call",
+    [lambda s: s.skip(2**63), lambda s: s.skip(0, [0.5] * 1000), lambda s: s.feed(torch.zeros(1000, 1, 3), [1] * 1000)],
+    ids=["n", "rows", "twice"],
+)
+def test_messages_about_many_rows_are_short(engine, call):
+    with pytest.raises(ValueError) as caught:
+        call(make(SkipGRU, engine).stream(1000))
+    assert len(str(caught.value)) < 200
+
+
+def test_rare_bernoulli_updates_draw_few_numbers_at_once(monkeypatch):
+    """Rows that have found their next update are drawn for no longer."""
+    sizes = []
+
+    def count(seeds, steps, first):
+        sizes.append(len(seeds) * steps)
+        return uniform(seeds, steps, first)
+
+    monkeypatch.setattr(stream_module, "uniform", count)
+    rnn = make(SkipGRU, "indexed", binarize="bernoulli", update_bias=-18.0)
+    stream = rnn.stream(200, seeds=range(200))
+    stream.update(torch.zeros(200, 3))
+    waits = stream.wanted - 1
+    assert (waits < NEVER - 1).all() and waits.max() > 5000
+    assert max(sizes) <= 1 << 20 and sum(sizes) < 4 * int(waits.sum()) + 200 * 16

@@ -13,6 +13,7 @@ All clients are rows of one stream. Samples that arrive at about the same time a
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 from typing import Any, Dict, List, Optional, Tuple
@@ -66,13 +67,18 @@ class Rows:
         """
         try:
             message = json.loads(text)
-            index, sample = message["index"], np.asarray(message["sample"], dtype=np.float32)
-        except (ValueError, TypeError, KeyError, RecursionError):
+            index, numbers = message["index"], message["sample"]
+            if not all(isinstance(number, (int, float)) for number in numbers):
+                raise TypeError("numpy would take texts such as '1.5' as numbers")
+            sample = np.asarray(numbers, dtype=np.float64)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise BadMessage('expected {"index": integer, "sample": [numbers]}') from None
         if sample.shape != (self.width,):
             raise BadMessage(f"sample: expected {self.width} numbers, got shape {list(sample.shape)}")
-        if not np.isfinite(sample).all():
-            raise BadMessage("sample: expected finite numbers")
+        try:
+            self.stream.normalize(sample)
+        except ValueError:
+            raise BadMessage("sample: expected finite numbers in the range of float32") from None
         wanted = self.want(row)
         if wanted is None:
             raise BadMessage("index: no further sample is wanted")
@@ -107,7 +113,8 @@ class Rows:
 async def talk(rows: Rows, connection: ServerConnection) -> None:
     """Serve one client until it leaves."""
     if not rows.free:
-        await connection.send(json.dumps({"error": f"all {rows.stream.batch_size} places are taken"}))
+        with contextlib.suppress(ConnectionClosed):  # the client may be gone already
+            await connection.send(json.dumps({"error": f"all {rows.stream.batch_size} places are taken"}))
         return
     row = rows.take()
     try:

@@ -325,8 +325,10 @@ SKIPRNN_API int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, 
                                    const int64_t *wanted, const int64_t *seeds) {
     skiprnn_stream &s = *stream;
     if (const int fault = check_rows(s, rows, count)) return fault;
-    for (int64_t i = 0; i < count && time; i++)
-        if (time[i] < 0 || time[i] > SKIPRNN_LAST) return SKIPRNN_TOO_LATE;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t now = time ? time[i] : 0;
+        if (now < 0 || now > SKIPRNN_LAST || (wanted && wanted[i] < now)) return SKIPRNN_TOO_LATE;
+    }
     copy_states<true>(s, rows, count, s.h, h);
     if (s.c) copy_states<true>(s, rows, count, s.c, c);
     for (int64_t i = 0; i < count; i++) {
@@ -414,7 +416,7 @@ SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows,
     skiprnn_stream &s = *stream;
     if (const int fault = check_rows(s, rows, count)) return fault;
     for (int64_t i = 0; i < count; i++)
-        if (steps > SKIPRNN_LAST - s.time[row_at(rows, i)]) return SKIPRNN_TOO_LATE;
+        if (steps < 0 || steps > SKIPRNN_LAST - s.time[row_at(rows, i)]) return SKIPRNN_TOO_LATE;
     read_samples(s, x, row_stride, step_stride);
     int64_t next = 0, active = 0, total = 0;
     while (true) {

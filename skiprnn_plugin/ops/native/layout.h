@@ -177,7 +177,7 @@ struct Level {
     void (*backward)(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
                      const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Share *share, int64_t rows);
     void (*activation)(int64_t kind, int64_t n, const float *x, float *y);
-    /* Lays out a stream in `memory`, filled with zeros but for what never changes. Returns the number of bytes, which
+    /* Lays out a stream in `memory`, filled with zeros, except for what never changes. Returns the number of bytes, which
      * is all it does if `memory` is NULL; 0 if there is not enough memory. */
     int64_t (*lay_out_stream)(const skiprnn_stream_options *options, void *memory);
     /* Updates the state of `count` rows, at most STREAM_SLOTS, with the samples at the stream's places, and writes

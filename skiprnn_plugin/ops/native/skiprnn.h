@@ -33,9 +33,10 @@ enum {
     SKIPRNN_OK = 0,
     SKIPRNN_NO_MEMORY = 1,
     SKIPRNN_SAVED_FULL = 2,
-    SKIPRNN_NO_ROW = 3,    /* a row does not exist, or is given twice */
+    SKIPRNN_NO_ROW = 3,    /* a row does not exist, or is given twice; or the number of rows is negative */
     SKIPRNN_TOO_EARLY = 4, /* a row wants a later sample */
-    SKIPRNN_TOO_LATE = 5   /* a row would skip the sample that it wants, or its time is not 0..SKIPRNN_LAST */
+    SKIPRNN_TOO_LATE = 5   /* a row would skip the sample that it wants, its time would not be 0..SKIPRNN_LAST, or time
+                              would go back */
 };
 
 typedef struct {
@@ -108,7 +109,7 @@ typedef struct {
  *
  * A row's time is the index of its next sample, 0 at first. Its values are to the bit those that skiprnn_forward
  * computes of the same samples. A stream must not be used by two threads at once, and stays at its address. No call
- * allocates memory, but for skiprnn_stream_size. Where `rows` is an argument, it names `count` rows, none twice; NULL
+ * allocates memory, except for skiprnn_stream_size. Where `rows` is an argument, it names `count` rows, none twice; NULL
  * names the first `count`. A call that returns a fault has changed nothing. */
 typedef struct skiprnn_stream skiprnn_stream;
 
@@ -186,8 +187,8 @@ int64_t skiprnn_stream_size(const skiprnn_stream_options *options);
 skiprnn_stream *skiprnn_stream_init(const skiprnn_stream_options *options, void *memory);
 
 /* Gives rows a state: h and c [L, count, H]; c NULL without cell state; p and acc [count], NULL for 1 and 0. `time`
- * [count] is NULL for 0. `wanted` [count] is what skiprnn_stream_wanted said when the state was got; NULL: the gate
- * decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns a fault or SKIPRNN_OK. */
+ * [count] is NULL for 0. `wanted` [count] is what skiprnn_stream_wanted said when the state was got, and must not be
+ * before `time`; NULL: the gate decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns a fault or SKIPRNN_OK. */
 int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *h, const float *c,
                        const float *p, const float *acc, const int64_t *time, const int64_t *wanted,
                        const int64_t *seeds);
@@ -210,11 +211,12 @@ int64_t skiprnn_stream_wait(const skiprnn_stream *stream, int64_t row);
 /* Reads a sample of every row, x [count, D]; each has to be the one that its row wants. Their time goes on by 1. */
 int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x);
 
-/* Time goes on without samples: by steps[i] for row i, or by `same` for every row if `steps` is NULL. */
+/* Time goes on without samples: by steps[i] for row i, or by `same` for every row if `steps` is NULL; neither may be
+ * negative. */
 int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps, int64_t same);
 
-/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. x is contiguous in D; its
- * strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
+/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. `steps` is 0 or more. x is
+ * contiguous in D; its strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
 int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x, int64_t row_stride,
                         int64_t step_stride, int64_t steps, int64_t *used);
 

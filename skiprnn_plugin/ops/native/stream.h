@@ -1,4 +1,4 @@
-/* A stream, but for its arithmetic: which rows want which sample, and how time goes on. */
+/* A stream without its arithmetic: which rows want which sample, and how time goes on. */
 #ifndef SKIPRNN_STREAM_H
 #define SKIPRNN_STREAM_H
 
@@ -70,6 +70,7 @@ inline int64_t room_of(const skiprnn_stream &s, int64_t row) {
 
 /* Checks that the rows exist, and that none comes twice. */
 inline int check_rows(skiprnn_stream &s, const int64_t *rows, int64_t count) {
+    if (count < 0) return SKIPRNN_NO_ROW;
     if (!rows) return count <= s.rows ? SKIPRNN_OK : SKIPRNN_NO_ROW;
     s.stamp++;
     for (int64_t i = 0; i < count; i++) {
