@@ -164,10 +164,11 @@ def test_language_tags(corpus):
 
 @pytest.mark.thorough
 def test_example(corpus):
-    """run.sh ends with two lines of numbers."""
+    """run.sh ends with three lines of numbers."""
     arguments = [ROOT / "user_dir_examples/speech/run.sh", corpus.path / "runs/example", 40, 2]
     process = run("bash", *arguments, cwd=ROOT, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     assert process.returncode == 0, process.stderr[-2000:]
-    last = process.stdout.strip().splitlines()[-2:]
-    assert re.fullmatch(r"full: accuracy [\d.]+, update_fraction 1", last[0])
-    assert re.fullmatch(r"skip: accuracy [\d.]+, update_fraction [\d.]+", last[1])
+    last = process.stdout.strip().splitlines()[-3:]
+    assert re.fullmatch(r"full_lstm_s2t: accuracy [\d.]+, update_fraction 1", last[0])
+    assert re.fullmatch(r"skip_lstm_s2t: accuracy [\d.]+, update_fraction [\d.]+", last[1])
+    assert re.fullmatch(r"skip_gru_s2t: accuracy [\d.]+, update_fraction [\d.]+", last[2])

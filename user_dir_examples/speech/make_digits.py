@@ -1,7 +1,8 @@
 """Makes a corpus of spoken digits for fairseq's task speech_to_text: python make_digits.py FOLDER [UTTERANCES].
 
 The speech is made up: 100 frames a second of 80 log-energies. Vowels are three formants, which differ from speaker to
-speaker, other sounds are noise in a band, and sounds and pauses last for random times. An utterance is 1 to 4 digits.
+speaker, other sounds are noise in a band. A sound lasts 50 to 120 ms, as in speech, and a pause up to 240 ms. An
+utterance is 1 to 4 digits.
 
 With --espeak the digits are spoken by the program espeak-ng, in 60 voices, with random speeds, pitches and pauses, and
 a little noise. This needs espeak-ng (on Debian: apt-get install espeak-ng) and pip install kaldi-native-fbank.
@@ -50,7 +51,7 @@ def make_utterance(words, rng):
     frames = [pause] * rng.integers(5, 25)
     for word in words:
         for sound in DIGITS[word].split():
-            frames += [make_sound(sound, speaker)] * rng.integers(3, 9)
+            frames += [make_sound(sound, speaker)] * rng.integers(5, 13)
         frames += [pause] * rng.integers(5, 25)
     # Sounds go over into one another
     frames = np.stack([np.convolve(band, [0.25, 0.5, 0.25], "same") for band in np.transpose(frames)], axis=1)
