@@ -91,7 +91,12 @@ PICTURES = {
     "curves": lambda title: curves.draw(RUNS, "accuracy", "updates", title),
 }
 every_picture = pytest.mark.parametrize("name", PICTURES)
-both_widths = pytest.mark.parametrize("width", WIDTHS)
+# All pictures are written in the same way; the quick tests take two of them, which differ most
+in_every_format = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ("points", "tradeoff") else pytest.mark.thorough) for name in PICTURES],
+)
+both_widths = pytest.mark.parametrize("width", [WIDTHS[0], pytest.param(WIDTHS[1], marks=pytest.mark.thorough)])
 
 
 def write(name, path, title=TITLE, **look):
@@ -140,7 +145,7 @@ def test_fits_the_width(tmp_path, name, width):
             assert all(legend.get_window_extent().y1 <= axes.get_tightbbox().y0 + 1 for legend in figure.legends)
 
 
-@every_picture
+@in_every_format
 def test_pdf(tmp_path, name):
     """Its fonts are embedded as TrueType, which publishers take, and it has the width to a thousandth of an inch."""
     write(name, tmp_path / "x.pdf", width=3.3)
@@ -150,7 +155,7 @@ def test_pdf(tmp_path, name):
     assert float(box) / 72 == pytest.approx(3.3, abs=1e-3)
 
 
-@every_picture
+@in_every_format
 def test_svg(tmp_path, name):
     """Its text is text."""
     write(name, tmp_path / "x.svg", width=6.9)
@@ -160,7 +165,7 @@ def test_svg(tmp_path, name):
     assert float(root.get("width").removesuffix("pt")) == pytest.approx(6.9 * 72, abs=0.01)
 
 
-@every_picture
+@in_every_format
 def test_a_title_can_be_left_out(look, name):
     figure = PICTURES[name]("")
     titles = [figure.get_suptitle(), *(axes.get_title(loc) for axes in figure.axes for loc in ("left", "center"))]
