@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Reproduce all tables of the paper: train every row with every seed that the results lack, cheapest first, one run on
-# each core. Stop it at any moment and start it again: it resumes.
+# Reproduce the paper's tables, except UCF-101 and Charades: train every row with every seed that the results lack,
+# cheapest first, one run on each core. Stop it at any moment and start it again: it resumes.
 #
 #   bash recipes/all.sh [--until HOURS] [--jobs N] [--mnist DATA_DIR] [--imdb ACLIMDB] [--results DIR] [OPTION...]
 #   bash recipes/all.sh --plan [OPTION...]          only print what it would train, and for how long
@@ -10,8 +10,8 @@
 # --seeds N...      seeds of every row (default: 1 2 3 4)
 # --only TABLE...   only these tables: adding, frequency-1ms, frequency-0.5ms, imdb-200, imdb-400, mnist
 # --rows ROW...     only these rows (python -m skiprnn_plugin.cli.tables TABLE prints them)
-# --max-update N    training updates of a run (default: those of the recipe); shorter runs that are in the results then
-#                   are trained on if their checkpoints still exist, and again from the start otherwise
+# --max-update N    training updates of a run (default: those of the recipe). Runs in the results that had fewer training
+#                   updates are continued if their checkpoints still exist; otherwise they start again from the beginning
 # --mnist DATA_DIR, --imdb ACLIMDB, --word2vec FILE
 #                   data of these tables, as mnist.sh and imdb.sh describe them; tables whose data are not given are
 #                   left out

@@ -62,7 +62,7 @@ def export(args: argparse.Namespace) -> str:
         content, what = make(hub.model, parts, suffix, args.what, name)
         write_whole(args.output, content)
     except ImportError as error:
-        raise UserError(f"{suffix}: needs the package {error.name}; pip install 'skiprnn-plugin[export]'") from error
+        raise UserError(f"{suffix}: needs the package {error.name}; pip install '.[export]'") from error
     except OSError as error:
         raise UserError(f"{args.output}: {error.strerror}") from error
     except ValueError as error:

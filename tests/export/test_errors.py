@@ -47,7 +47,7 @@ def test_missing_package(checkpoint, tmp_path, fails, monkeypatch):  # noqa: F81
     monkeypatch.setitem(sys.modules, "onnx", None)
     message = fails(main, checkpoint, tmp_path / "model.onnx")
     assert (
-        "model.onnx" not in message and ".onnx: needs the package onnx; pip install 'skiprnn-plugin[export]'" in message
+        "model.onnx" not in message and ".onnx: needs the package onnx; pip install '.[export]'" in message
     )
 
 
