@@ -178,11 +178,11 @@ class SkipRNNEstimator(BaseEstimator):
             write_features(source, Path(folder), "float32" if is_exact else "float64", {})
             plan = plan_training(Path(folder), self._predicts, seed=seed, **options)
             extra = describe(params, self._predicts, **labels.fitted)
-            trained = train(plan, choose, params["progress"], extra)
+            checkpoint, history = train(plan, choose, params["progress"], extra)
+        hub = load_hub(checkpoint)
         # Together and at the end, so that a training that fails leaves the estimator as it was
         self.n_features_in_ = arrays[0].shape[1]
-        self.checkpoint_, self.history_ = trained
-        self._hub = None
+        self.checkpoint_, self.history_, self._hub = checkpoint, history, hub
         self._restore(labels.fitted)
         return self
 
@@ -200,15 +200,7 @@ class SkipRNNEstimator(BaseEstimator):
         if not hasattr(self, "checkpoint_"):
             raise NotFittedError(f"{type(self).__name__}: expected a call of fit before, got none")
         if getattr(self, "_hub", None) is None:
-            with no_notes():
-                from .hub import from_pretrained
-                from .training import LOCK, seeded
-
-            # Loading draws initial weights before it replaces them
-            with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0):
-                path = Path(folder) / "checkpoint.pt"
-                path.write_bytes(self.checkpoint_)
-                self._hub = from_pretrained(path)
+            self._hub = load_hub(self.checkpoint_)
         return self._hub.to(self._find_device())
 
     def _find_device(self) -> str:
@@ -347,6 +339,19 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
         """The predicted numbers, float64 in the shape of the targets: [N] or [N, outputs]."""
         values = self.hub_.predict(self._check(X))
         return values[:, 0] if self._is_flat else values
+
+
+def load_hub(checkpoint: bytes):
+    """The model of a checkpoint as a :class:`skiprnn_plugin.hub.SkipRNNHub`."""
+    with no_notes():
+        from .hub import from_pretrained
+        from .training import LOCK, seeded
+
+    # Loading draws initial weights before it replaces them
+    with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0):
+        path = Path(folder) / "checkpoint.pt"
+        path.write_bytes(checkpoint)
+        return from_pretrained(path)
 
 
 def _as_array(y: Sequence[Any]) -> np.ndarray:

@@ -183,7 +183,7 @@ def test_from_a_model_of_fairseq(corpus):
     """The same loss as full_lstm_seq2seq; and it goes on as a Skip LSTM, in half precision too."""
     train, finetune = commands_of(PAGE, "fairseq-train noisy", f"fairseq-train noisy/data {SAME} --finetune")
     plain = re.sub(r"--criterion.*--label", "--criterion label_smoothed_cross_entropy --label", train)
-    plain = re.sub(r"--cost\S+ \S+ ", "", plain)
+    plain = re.sub(r"--cost\S+ \S+ | --best-checkpoint-metric \S+", "", plain)
     theirs = validation(corpus, plain, **TINY, arch="lstm", save_dir="runs/lstm")
     same = {**TINY, "max_update": 1, "lr": 0, "save_dir": "runs/full"}
     ours = validation(corpus, finetune, **same, arch="full_lstm_seq2seq")

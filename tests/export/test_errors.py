@@ -46,9 +46,7 @@ def test_wrong_options(checkpoint, tmp_path, fails, output, options, message):  
 def test_missing_package(checkpoint, tmp_path, fails, monkeypatch):  # noqa: F811
     monkeypatch.setitem(sys.modules, "onnx", None)
     message = fails(main, checkpoint, tmp_path / "model.onnx")
-    assert (
-        "model.onnx" not in message and ".onnx: needs the package onnx; pip install '.[export]'" in message
-    )
+    assert "model.onnx" not in message and ".onnx: needs the package onnx; pip install '.[export]'" in message
 
 
 def make_hub(update_rule="learned", reads_words=False, length=None, own=None, **options):
