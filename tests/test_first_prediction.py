@@ -4,9 +4,12 @@ import os
 import re
 import sysconfig
 
+import pytest
+
 from .command_line import ROOT, run
 
 
+@pytest.mark.thorough
 def test_first_prediction(tmp_path):
     path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
     script = ROOT / "tests/first_prediction.sh"

@@ -12,7 +12,7 @@ from skiprnn_plugin.export.waits import NEVER, longest_waits
 
 from ..command_line import run
 
-THRESHOLDS = (0.5, 0.1, 0.8)
+THRESHOLDS = (0.5, *(pytest.param(threshold, marks=pytest.mark.thorough) for threshold in (0.1, 0.8)))
 
 
 def add_up(p, threshold):
