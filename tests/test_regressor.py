@@ -49,8 +49,7 @@ def test_learns_numbers_in_their_unit():
 def test_a_target_fraction_is_reached():
     recordings, targets = make_recordings(160, seed=0)
     options = {"hidden_size": 16, "learning_rate": 5e-3, "max_updates": 2000, "target_fraction": 0.3}
-    # With another seed an earlier stage may be so much more exact that it is kept, with a warning
-    model = small(**options, random_state=1).fit(recordings[:120], targets[:120])
+    model = small(**options).fit(recordings[:120], targets[:120])
     used = np.mean([row.mean() for row in model.used_samples(recordings[120:])])
     assert 0.2 < used < 0.4 and model.score(recordings[120:], targets[120:]) > 0.8
 

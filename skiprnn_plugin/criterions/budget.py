@@ -60,8 +60,8 @@ class BudgetConfig(FairseqDataclass):
         default=None,
         metadata={
             "help": "METRIC=VALUE, as accuracy=0.95: validations log used_if_good, the fraction of the samples used if "
-            "the metric is at least the value, otherwise 1 + what it lacks; --best-checkpoint-metric used_if_good then "
-            "keeps the checkpoint that uses the fewest samples and is good enough"
+            "the metric is at least the value, otherwise 1 plus how far it is from that; --best-checkpoint-metric "
+            "used_if_good then keeps the checkpoint that uses the fewest samples and is good enough"
         },
     )
     good_at_most: Optional[str] = field(
@@ -72,8 +72,8 @@ class BudgetConfig(FairseqDataclass):
 class Budget(nn.Module):
     """The budget loss of a sequence: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
 
-    The arguments are those of :class:`BudgetConfig`; and ``max_update``, the number of training updates, if it is
-    known, otherwise 0. In a validation after the last one, a target fraction that was missed gives a warning.
+    The arguments are those of :class:`BudgetConfig`. In a validation after the last training update that was planned
+    (:meth:`plan`), a target fraction that was missed gives a warning.
 
     Raises:
         ValueError: an option is out of its range; the message names it.
@@ -86,7 +86,6 @@ class Budget(nn.Module):
         budget: str,
         target_updates: Optional[float],
         target_fraction: Optional[float],
-        max_update: int = 0,
         good_at_least: Optional[str] = None,
         good_at_most: Optional[str] = None,
     ):
@@ -103,12 +102,18 @@ class Budget(nn.Module):
             raise ValueError(f"--target-fraction: expected --budget per_sample with it, got --budget {budget}")
         self.kind = budget
         self.target_updates = target_updates
-        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction, max_update)
-        self.max_update = max_update
+        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
+        self.max_update = 0
         self.trained = False
         self.warned = False
         self.closed_updates = 0  # training updates since the gate closed
         self.first_loss: Optional[float] = None  # the task loss of the first training update in this process
+
+    def plan(self, max_update: int) -> None:
+        """Take the number of training updates into account; 0 if it is not known."""
+        self.max_update = max_update
+        if max_update > 0:
+            self.cost.plan(max_update)
 
     def forward(self, count: Tensor, steps: Tensor) -> Tensor:
         """The loss, [B], of sequences with ``count`` updates, [B], float32 or wider, in ``steps`` real steps,
@@ -201,13 +206,13 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     ):
         super().__init__(task)
         options = (cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
-        self.budget = Budget(*options, good_at_least=good_at_least, good_at_most=good_at_most)
+        self.budget = Budget(*options, good_at_least, good_at_most)
 
     @classmethod
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
         criterion = super().build_criterion(cfg, task)
-        criterion.budget.max_update = last_update(cfg)
+        criterion.budget.plan(last_update(cfg))
         criterion.budget.cost.keep_in(task)
         return criterion
 

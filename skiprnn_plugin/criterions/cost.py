@@ -20,22 +20,15 @@ class Cost(nn.Module):
     Args:
         cost_per_sample: lambda, where there is no target fraction.
         warmup_updates: training updates over which lambda rises linearly from 0; with a target fraction, those in
-            which the allowed fraction falls to it (0: 600, or a fifth of ``max_update`` if that is less).
+            which the allowed fraction falls to it (0: 600, or fewer, see :meth:`plan`).
         target_fraction: the update fraction to reach by the rule of :class:`skiprnn_plugin.modules.Budget`; None for
             a lambda that does not depend on the updates.
-        max_update: the number of training updates, if it is known, otherwise 0.
 
     Raises:
         ValueError: an argument is out of its range; the message names the option.
     """
 
-    def __init__(
-        self,
-        cost_per_sample: float,
-        warmup_updates: int = 0,
-        target_fraction: Optional[float] = None,
-        max_update: int = 0,
-    ):
+    def __init__(self, cost_per_sample: float, warmup_updates: int = 0, target_fraction: Optional[float] = None):
         super().__init__()
         if not (math.isfinite(cost_per_sample) and cost_per_sample >= 0):
             raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
@@ -46,13 +39,17 @@ class Cost(nn.Module):
         self.rule: Optional[BudgetRule] = None
         if target_fraction is not None:
             options = ("--target-fraction", "--cost-warmup-updates")
-            ramp = min(RAMP, max(max_update // RAMPS, 1)) if max_update > 0 else RAMP
-            self.rule = BudgetRule(target_fraction, warmup_updates or ramp, options)
+            self.rule = BudgetRule(target_fraction, warmup_updates or RAMP, options)
         # What changes: training updates made, and the state of the rule
         self.progress: Dict[str, Any] = {"num_updates": 0} if self.rule is None else self.rule.state_dict()
         if not self.is_constant:
             # An empty parameter, because fairseq saves a criterion's state only if it has parameters
             self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
+
+    def plan(self, max_update: int) -> None:
+        """Make the ramp of a target fraction fit into ``max_update`` training updates, unless its length was given."""
+        if self.rule is not None and self.warmup_updates == 0:
+            self.rule.ramp_updates = min(RAMP, max(max_update // RAMPS, 1))
 
     @property
     def is_constant(self) -> bool:

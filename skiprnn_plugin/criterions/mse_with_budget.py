@@ -11,7 +11,7 @@ from .budget import BudgetConfig, BudgetCriterion, as_float
 @register_criterion("mse_with_budget", dataclass=BudgetConfig)
 class MSEWithBudgetCriterion(BudgetCriterion):
     """HALF the squared error, as in the authors' program, so that lambda means the same; logs the plain ``mse``, in the
-    unit of the task's ``target_scale``."""
+    square of the unit of the task's ``target_scale``."""
 
     def task_loss(self, model, net_output, sample):
         prediction = as_float(net_output.prediction)

@@ -80,8 +80,9 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         """fairseq's constructor."""
         base = build_base(cfg, task)
         options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
-        good = {name: getattr(cfg, name) for name in ("good_at_least", "good_at_most")}
-        budget = Budget(*(getattr(cfg, name) for name in options), max_update=last_update(cfg), **good)
+        options += ("good_at_least", "good_at_most")
+        budget = Budget(*(getattr(cfg, name) for name in options))
+        budget.plan(last_update(cfg))
         budget.cost.keep_in(task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
@@ -151,7 +152,8 @@ def base_loss_apart() -> Iterator[None]:
     aggregators = []
     for meters in fairseq_metrics.get_active_aggregators():
         total = meters.get("loss")
-        aggregators.append((meters, set(meters), total, None if total is None else copy.deepcopy(total.state_dict())))
+        is_new = total is not None and BASE_LOSS not in meters
+        aggregators.append((meters, set(meters), total, copy.deepcopy(total.state_dict()) if is_new else None))
         if BASE_LOSS in meters:
             _replace(meters, "loss", meters[BASE_LOSS])
     try:

@@ -2,10 +2,12 @@
 
 import re
 import warnings
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin import metrics as plugin_metrics
@@ -15,6 +17,7 @@ from skiprnn_plugin.modules import Budget
 from skiprnn_plugin.modules import budget as rule_module
 from skiprnn_plugin.runs.checkpoint import read_runs
 
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY  # isort: skip
 from fairseq.logging import metrics  # isort: skip
 
 from ..command_line import train, validate
@@ -218,7 +221,8 @@ def test_warns_once_of_a_closed_gate(options, fraction, increment, message):
 
 
 def test_warns_of_a_missed_target_in_the_last_validation():
-    budget = BudgetLoss(0.0, 0, "per_sample", None, 0.25, max_update=30)
+    budget = BudgetLoss(0.0, 0, "per_sample", None, 0.25)
+    budget.plan(30)
     with metrics.aggregate(new_root=True), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for update in range(30):
@@ -232,6 +236,12 @@ def test_warns_of_a_missed_target_in_the_last_validation():
 @pytest.mark.parametrize(
     "max_update, warmup_updates, ramp", [(0, 0, 600), (9000, 0, 600), (1000, 0, 200), (1000, 70, 70), (3, 0, 1)]
 )
-def test_the_ramp_fits_into_a_short_training(max_update, warmup_updates, ramp):
-    cost = Cost(0.0, warmup_updates, target_fraction=0.5, max_update=max_update)
-    assert cost.rule.ramp_updates == ramp
+@pytest.mark.parametrize("name", ["cross_entropy_with_budget", "with_budget"])
+def test_the_ramp_fits_into_a_short_training(name, max_update, warmup_updates, ramp):
+    """In the criterion that fairseq builds for a run."""
+    options = {"cost_warmup_updates": warmup_updates, "target_fraction": 0.5}
+    options.update({"base_criterion": "cross_entropy"} if name == "with_budget" else {})
+    criterion = OmegaConf.structured(CRITERION_DATACLASS_REGISTRY[name](**options))
+    cfg = OmegaConf.create({"optimization": {"max_update": max_update, "sentence_avg": False}, "criterion": criterion})
+    built = CRITERION_REGISTRY[name].build_criterion(cfg.criterion, SimpleNamespace(state=None))
+    assert built.budget.cost.rule.ramp_updates == ramp
