@@ -386,8 +386,8 @@ class SkipRNNBase(nn.Module):
                 offsets = steps - lengths - (0 if offsets is None else offsets)
         initial = self._initial_state(suffix)
         if state is None:
-            # torch.export would take the branch of its example for every batch size
-            state = initial if batch == 1 and not torch.compiler.is_compiling() else _tile(initial, batch)
+            # a comparison would fix the batch size for torch.export
+            state = initial if not torch.compiler.is_compiling() and batch == 1 else _tile(initial, batch)
         elif torch.is_grad_enabled():
             state = as_state(state)
             if isinstance(state.h, Tensor):  # skip_scan refuses others

@@ -1,5 +1,6 @@
 """Exported models predict what the hub predicts, and read the same samples."""
 
+import dataclasses
 import re
 import shlex
 import shutil
@@ -10,11 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from skiprnn_plugin.cli.export import main
 from skiprnn_plugin.cli.prepare import main as prepare
+from skiprnn_plugin.export.onnx_file import make_onnx
+from skiprnn_plugin.export.parts import collect_parts
 from skiprnn_plugin.hub import SkipRNNHub, from_pretrained
+from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.ops.native import library as native
+from skiprnn_plugin.predictions import as_probabilities
 
 from ..command_line import ROOT, run, train
 from ..made_up_recordings import make_recordings
@@ -114,6 +120,20 @@ def test_onnx_step(trained, tmp_path):
             time += int(got["wait"][0])
         assert read == used
         np.testing.assert_allclose(got["prediction"][0], prediction, atol=1e-6)
+
+
+@pytest.mark.parametrize("predicts", ["labels", "numbers"])
+def test_onnx_predicts_at_every_step(trained, predicts):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    parts = dataclasses.replace(collect_parts(trained.hub), per_step=True, predicts=predicts)
+    session = onnxruntime.InferenceSession(make_onnx(parts, "sequence").SerializeToString())
+    recordings = np.stack([recording[:20] for recording in trained.recordings])
+    model, x = trained.hub.model, torch.stack([trained.hub.encode(recording) for recording in recordings])
+    schedule = None if parts.gate_layers else torch.ones(x.shape[:2])
+    with torch.no_grad():
+        expected = as_probabilities(model.head(model.rnn(x, schedule=schedule)[0]), predicts)
+    (prediction,) = session.run(["prediction"], {"x": recordings})
+    np.testing.assert_allclose(prediction, expected, atol=1e-6)
 
 
 HOST = """
@@ -231,6 +251,20 @@ def test_torch_program(trained, tmp_path):
     )
     process = run(sys.executable, "-c", LOAD, path, tmp_path / "expected.npz", cwd=ROOT)
     assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("batch, steps", [(1, 7), (1, 1), (2, 1)])
+def test_a_module_of_ones_own_from_an_example_of_size_1(batch, steps):
+    """With the switch that docs/export.md names, torch.export does not fix these sizes."""
+    rnn, switch = SkipGRU(3, 4).eval(), "backed_size_oblivious"
+    assert switch in (ROOT / "docs/export.md").read_text()
+    sizes = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    with torch.fx.experimental._config.patch({switch: True}), torch.no_grad():
+        program = torch.export.export(rnn, (torch.randn(batch, steps, 3),), dynamic_shapes=sizes).module()
+        for shape in ((5, 11, 3), (1, 1, 3)):
+            x = torch.randn(shape)
+            assert torch.equal(program(x)[0], rnn(x)[0])
 
 
 def test_page(trained, tmp_path, monkeypatch, capsys):
