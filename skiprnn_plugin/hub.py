@@ -166,11 +166,6 @@ class SkipRNNHub(nn.Module):
         if seeds is None and getattr(decisions, "draws_updates", False):
             stream.reset(seeds=range(batch_size))
         decode = getattr(self.task, "decode", None) if self.task.predicts == "numbers" else None
-        # These two do no more than what replaces them, which is pickled without the task
-        if getattr(decode, "__module__", None) == f"{__package__}.tasks.sequence":
-            decode = None
-        elif getattr(decode, "__module__", None) == f"{__package__}.tasks.feature_regression":
-            decode = self.task.facts.targets.restore
         head, statistics = copy.deepcopy(self.model.head).requires_grad_(False), getattr(frames, "statistics", None)
         return PredictingStream(stream, head, self.task.predicts, statistics, decode)
 
@@ -239,7 +234,7 @@ class SkipRNNHub(nn.Module):
                 torch.arange(start, start + len(batch), device=self.device),
             )
         values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
-        if self.task.predicts == "numbers" and hasattr(self.task, "decode"):
+        if self.task.predicts == "numbers" and getattr(self.task, "decode", None) is not None:
             values = self.task.decode(values)
         directions = getattr(self.model, "num_directions", 1)
         updates = output.updates.flatten(1)  # a user's own model may return [B, T]

@@ -43,7 +43,7 @@ class FeatureRegressionTask(FeatureTask):
     def use(self, facts: FolderFacts) -> None:
         super().use(facts)
         self.class_names, self.output_size = None, len(facts.targets.mean)
-        self.target_scale = facts.targets.scale
+        self.target_scale, self.decode = facts.targets.scale, facts.targets.restore
 
     def check_items(self, items: Sequence[Item]) -> None:
         targets = read_targets(self.folder, items)
@@ -57,10 +57,6 @@ class FeatureRegressionTask(FeatureTask):
         targets = read_targets(self.folder, [self.items[position] for position in positions])
         targets = self.facts.targets.normalize(targets).astype(np.float32)
         return FeatureDataset(self.store, self.frames, positions, targets, key, fixed)
-
-    def decode(self, numbers: np.ndarray) -> np.ndarray:
-        """Numbers in the unit of the labels, float64."""
-        return self.facts.targets.restore(numbers)
 
     def describe_outcome(self, target: np.ndarray, prediction: np.ndarray) -> str:
         if prediction.size > 1:

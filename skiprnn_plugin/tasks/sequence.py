@@ -5,7 +5,7 @@ import logging
 import math
 import os
 from dataclasses import dataclass, field
-from typing import Optional, Sequence
+from typing import Callable, Optional, Sequence
 
 import numpy as np
 from fairseq import utils
@@ -64,8 +64,10 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         class_names: the names of the classes or labels, if they have names.
         feature_names: the names of the features of a step, if they have names.
         frame_rate: steps in a second, if steps are equally spaced in time.
-        target_scale: [output_size]; for numbers, what :meth:`decode` multiplies by. The criterion logs the error in
-            this unit. None for 1.
+        decode: for numbers, the function that turns those that a model predicts, [..., output_size], into the unit of
+            the labels. None if they are in that unit.
+        target_scale: [output_size]; for numbers, what ``decode`` multiplies by. The criterion logs the error in this
+            unit. None for 1.
     """
 
     input_size: int
@@ -76,6 +78,7 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     class_names: Optional[Sequence[str]] = None
     feature_names: Optional[Sequence[str]] = None
     frame_rate: Optional[float] = None
+    decode: Optional[Callable[[np.ndarray], np.ndarray]] = None
     target_scale: Optional[np.ndarray] = None
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 
@@ -121,11 +124,6 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
         return raw
-
-    def decode(self, numbers: np.ndarray) -> np.ndarray:
-        """Turn numbers [..., output_size] that a model of a task with ``predicts = "numbers"`` predicts into what users
-        get: the same, or in another unit."""
-        return numbers
 
     def get_batch_iterator(self, *args, **kwargs):
         """fairseq's method, with three differences.
