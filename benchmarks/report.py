@@ -6,12 +6,13 @@
 import argparse
 import json
 import math
-import os
 import sys
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Optional, Sequence
+
+from skiprnn_plugin.writing import write_whole
 
 from . import limits, summary
 from .merge import merge
@@ -44,20 +45,13 @@ def summarize(times: List[float], steps: int) -> Dict[str, Any]:
     }
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a temporary file and rename it, so that the file is complete at any time."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
 def write(report: Dict[str, Any], output: Optional[Path]) -> str:
     """Write the JSON to ``output``, if it is given, and the Markdown to a file beside it. Returns the Markdown."""
     report = {**report, "summary": summary.summarize(report["measurements"])}
     text = as_markdown(report)
     if output is not None:
-        write_text(output, as_json(report))
-        write_text(output.with_suffix(".md"), text)
+        write_whole(output, as_json(report))
+        write_whole(output.with_suffix(".md"), text)
     return text
 
 

@@ -10,9 +10,7 @@ Results are compared before anything is timed.
 """
 
 import argparse
-import datetime
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from statistics import median
@@ -22,12 +20,10 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.modules import SkipGRU, to_torch
 
-from .machine import describe_machine, describe_versions, find_commit
-from .report import write_text
+from .command import begin_report, check_options, write_report
 from .timing import time_interleaved
 
 LONG = 400  # steps of the sequences that C code reads in one call, and that many sequences read again and again
@@ -233,33 +229,15 @@ def as_markdown(report: Dict[str, Any]) -> str:
 
 def run(args: argparse.Namespace) -> str:
     least = {"inputs": 1, "hidden_size": 1, "streams": 1, "sensors": 1, "units": 1}
-    for name, smallest in least.items():
-        values = getattr(args, name)
-        for value in values if isinstance(values, list) else [values]:
-            if value < smallest:
-                raise UserError(f"--{name.replace('_', '-')}: expected at least {smallest}, got {value}")
-    for fraction in args.fractions:
-        if not 0 < fraction <= 1:
-            raise UserError(f"--fractions: expected numbers above 0 and up to 1, got {fraction}")
-    if args.output and not args.output.parent.is_dir():
-        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
+    check_options(args, least)
     torch.set_num_threads(1)
-    report = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": find_commit(),
-        "machine": describe_machine("cpu"),
-        "versions": describe_versions("cpu"),
-        **{name: getattr(args, name) for name in (*least, "fractions", "seconds", "seed")},
-        "measurements": [],
-    }
+    report = begin_report(**{name: getattr(args, name) for name in (*least, "fractions", "seconds", "seed")})
     parts = [*((measure_calls, inputs) for inputs in args.inputs), *((measure_streams, f) for f in args.fractions)]
     with torch.inference_mode():
         for measure, value in tqdm(parts, unit="part", file=sys.stderr):
             report["measurements"] += measure(args, value)
     text = as_markdown(report)
-    if args.output:
-        write_text(args.output, json.dumps(report, indent=1) + "\n")
-        write_text(args.output.with_suffix(".md"), text)
+    write_report(report, args.output, text)
     return text
 
 

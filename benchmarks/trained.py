@@ -9,8 +9,6 @@ CPU.
 import argparse
 import copy
 import dataclasses
-import datetime
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -31,8 +29,7 @@ from skiprnn_plugin.runs.find import find_file, find_files, is_checkpoint
 from skiprnn_plugin.runs.rows import describe
 from skiprnn_plugin.runs.tradeoff import find_experiment
 
-from .machine import describe_machine, describe_versions, find_commit
-from .report import write_text
+from .command import begin_report, check_options, write_report
 from .timing import time_interleaved
 
 MODES = ("training", "inference", "one by one")
@@ -209,33 +206,19 @@ def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
 
 
 def run(args: argparse.Namespace) -> str:
-    for name in ("sequences", "threads"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
-    if args.output and not args.output.parent.is_dir():
-        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
+    check_options(args, {"sequences": 1, "threads": 1})
     torch.set_num_threads(args.threads)
     overrides = prepare_loading(args)
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
     models = gather([load(file, args.split, overrides) for file in files])
     first = next(iter(models.values()))
-    report = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": find_commit(),
-        "machine": describe_machine("cpu"),
-        "versions": describe_versions("cpu"),
-        "task": first.cfg.task._name,
-        "split": first.split,
-        "threads": args.threads,
-        "batch_size": first.options["batch_size"],
-        "measurements": [],
-    }
+    settings = {"task": first.cfg.task._name, "split": first.split, "batch_size": first.options["batch_size"]}
+    report = begin_report(**settings, threads=args.threads)
     count = min(args.sequences, *(len(loaded.dataset) for loaded in models.values()))
     fractions = {name: fraction_used(loaded, count) for name, loaded in models.items()}
     for mode in tqdm(args.modes, unit="mode", file=sys.stderr):
         report["measurements"] += measure(models, fractions, mode, count, args.seconds)
-    if args.output:
-        write_text(args.output, json.dumps(report, indent=1) + "\n")
+    write_report(report, args.output)
     return as_markdown(report)
 
 

@@ -6,8 +6,6 @@ runs on the CPU. Before anything is timed, the models that update at every step 
 """
 
 import argparse
-import datetime
-import json
 import sys
 import time
 from argparse import Namespace
@@ -24,12 +22,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig, SkipRNNSeq2SeqModel
 
-from .machine import describe_machine, describe_versions, find_commit
-from .report import write_text
+from .command import begin_report, check_options, write_report
 from .timing import time_interleaved
 
 WORDS = 1000  # different words of each language
@@ -194,31 +190,13 @@ def as_markdown(report: Dict[str, Any]) -> str:
 
 def run(args: argparse.Namespace) -> str:
     least = {"steps": 2, "batch_size": 1, "beam": 1, "target_words": 1, "hidden_size": 1, "threads": 1}
-    for name, smallest in least.items():
-        values = getattr(args, name)
-        for value in values if isinstance(values, list) else [values]:
-            if value < smallest:
-                raise UserError(f"--{name.replace('_', '-')}: expected at least {smallest}, got {value}")
-    for fraction in args.fractions:
-        if not 0 < fraction <= 1:
-            raise UserError(f"--fractions: expected numbers above 0 and up to 1, got {fraction}")
-    if args.output and not args.output.parent.is_dir():
-        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
+    check_options(args, least)
     torch.set_num_threads(args.threads)
-    report = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": find_commit(),
-        "machine": describe_machine("cpu"),
-        "versions": describe_versions("cpu"),
-        **{name: getattr(args, name) for name in (*least, "fractions", "seconds", "seed")},
-        "measurements": [],
-    }
+    report = begin_report(**{name: getattr(args, name) for name in (*least, "fractions", "seconds", "seed")})
     for steps in tqdm(args.steps, unit="length", file=sys.stderr):
         report["measurements"] += measure(args, steps)
     text = as_markdown(report)
-    if args.output:
-        write_text(args.output, json.dumps(report, indent=1) + "\n")
-        write_text(args.output.with_suffix(".md"), text)
+    write_report(report, args.output, text)
     return text
 
 

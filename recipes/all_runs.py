@@ -23,6 +23,7 @@ from skiprnn_plugin.runs.groups import group_runs
 from skiprnn_plugin.runs.rows import find_row
 from skiprnn_plugin.runs.saved import as_saved, read_saved
 from skiprnn_plugin.runs.tables import TABLES, Row, Table
+from skiprnn_plugin.writing import write_whole
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "docs/results", ROOT / "docs/results.md"
@@ -53,7 +54,7 @@ class Experiment:
         return ("best",) if self.data else ("last", "best")
 
 
-# The times are from an AMD EPYC core with AVX2. Only their ratios matter: for the order of the runs and the progress
+# Rough times, for the order of the runs and the estimates: of an AMD EPYC core with AVX2, by the logs of single runs
 EXPERIMENTS = {
     "adding": Experiment("adding.sh", 60000, 0.03),
     "frequency-1ms": Experiment("frequency.sh", 60000, 0.15, {"SAMPLING_PERIODS": "1"}),
@@ -139,6 +140,7 @@ class Results:
         for checkpoint, report in reports.items():
             is_own = checkpoint == job.experiment.checkpoints[0]
             file = (self.folder if is_own else self.folder / checkpoint) / f"{job.table.name}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
             split = job.table.split
             kept = read_saved(file, split) if file.exists() else []
             others = [
@@ -173,14 +175,6 @@ class Results:
                 text = f"{head}{begin}\n{table}\n\n{end}{rest.split(end)[1]}"
         write_whole(PAGE, text)
         return PAGE
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step, so that an interruption leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def describe_cores() -> str:

@@ -1,7 +1,6 @@
 """Skip RNNs in the manner of scikit-learn: a model that is trained on your recordings in a few lines."""
 
 import inspect
-import os
 import tempfile
 import warnings
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from .parameters import PLANNED, describe, read_params
 from .quiet import no_notes
+from .writing import write_whole
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -240,10 +240,7 @@ class SkipRNNEstimator(BaseEstimator):
     def save(self, path: Union[str, Path]) -> None:
         """Write the model to a file: a checkpoint of fairseq, which ``skiprnn-predict`` and ``load`` read."""
         self.hub_  # noqa: B018
-        path = Path(path)
-        part = path.with_name(f"{path.name}.part")
-        part.write_bytes(self.checkpoint_)
-        os.replace(part, path)
+        write_whole(Path(path), self.checkpoint_)
 
     @classmethod
     def load(cls, path: Union[str, Path]):

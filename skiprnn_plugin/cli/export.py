@@ -26,7 +26,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     add_version(parser)
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=HUB_HELP)
     parser.add_argument(
-        "output", metavar="OUT", type=Path, help=f"the file; its format is that of {', '.join(SUFFIXES)}"
+        "output", metavar="OUT", type=Path, help=f"the file; the end of its name chooses one of {', '.join(SUFFIXES)}"
     )
     parser.add_argument(
         "--what",
@@ -55,7 +55,7 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(f"OUT: no such folder: {args.output.parent}")
     hub = load_hub(args.checkpoint, prepare_loading(args))
     from ..export.parts import collect_parts
-    from ..export.writing import write_whole
+    from ..writing import write_whole
 
     try:
         parts = collect_parts(hub)

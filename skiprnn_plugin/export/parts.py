@@ -46,10 +46,6 @@ class Parts:
     per_step: bool
 
     @property
-    def num_gates(self) -> int:
-        return CELLS[self.cell].num_gates
-
-    @property
     def has_c(self) -> bool:
         return CELLS[self.cell].has_c
 
@@ -89,9 +85,8 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
         )
     statistics = None if frames is None else frames.statistics
     tensors = {name: _as_array(value) for name, value in rnn.named_parameters()}
-    for name in ("initial_h", "initial_c", "update_weight"):
-        if name in tensors:
-            tensors[name] = tensors[name].reshape(rnn.num_layers, -1) if "initial" in name else tensors[name].ravel()
+    shapes = {"initial_h": (rnn.num_layers, -1), "initial_c": (rnn.num_layers, -1), "update_weight": (-1,)}
+    tensors.update({name: tensors[name].reshape(shape) for name, shape in shapes.items() if name in tensors})
     if rule == "full":
         tensors = {name: value for name, value in tensors.items() if not name.startswith("update_")}
     tensors["head_weight"], tensors["head_bias"] = _as_array(head.weight), _as_array(head.bias)
@@ -99,7 +94,8 @@ def collect_parts(hub: SkipRNNHub) -> Parts:
     if targets is not None:  # the head then predicts in the unit of the labels
         tensors["head_weight"] = (tensors["head_weight"] * targets.scale[:, None]).astype(np.float32)
         tensors["head_bias"] = targets.restore(tensors["head_bias"]).astype(np.float32)
-    wrong = [name for name, value in tensors.items() if not np.isfinite(value).all()]
+    known = {**tensors, **({} if statistics is None else {"mean": statistics.mean, "std": statistics.std})}
+    wrong = [name for name, value in known.items() if not np.isfinite(value).all()]
     if wrong:
         raise ValueError(f"expected finite numbers, {wrong[0]} has infinite or NaN values")
     return Parts(

@@ -1,0 +1,48 @@
+"""What the small benchmarks' commands share: checks of their options, and the frame of their reports."""
+
+import argparse
+import datetime
+import json
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.writing import write_whole
+
+from .machine import describe_machine, describe_versions, find_commit
+
+
+def check_options(args: argparse.Namespace, least: Mapping[str, int]) -> None:
+    """Raise UserError for an option, or one of its values, below the value that ``least`` has for its name, for
+    ``fractions`` that are none, and for an ``output`` in a folder that does not exist."""
+    for name, smallest in least.items():
+        values = getattr(args, name)
+        for value in values if isinstance(values, list) else [values]:
+            if value < smallest:
+                raise UserError(f"--{name.replace('_', '-')}: expected at least {smallest}, got {value}")
+    for fraction in getattr(args, "fractions", []):
+        if not 0 < fraction <= 1:
+            raise UserError(f"--fractions: expected numbers above 0 and up to 1, got {fraction}")
+    if args.output and not args.output.parent.is_dir():
+        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
+
+
+def begin_report(**settings: Any) -> Dict[str, Any]:
+    """When, where and with which settings a benchmark ran, and an empty list ``measurements``."""
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "commit": find_commit(),
+        "machine": describe_machine("cpu"),
+        "versions": describe_versions("cpu"),
+        **settings,
+        "measurements": [],
+    }
+
+
+def write_report(report: Dict[str, Any], output: Optional[Path], text: Optional[str] = None) -> None:
+    """Write the JSON to ``output``, if it is given, and ``text``, if it is given, to a file .md beside it."""
+    if output is None:
+        return
+    write_whole(output, json.dumps(report, indent=1) + "\n")
+    if text is not None:
+        write_whole(output.with_suffix(".md"), text)
