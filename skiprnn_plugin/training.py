@@ -119,8 +119,15 @@ class Metric(NamedTuple):
     deviation: Callable[[float, int], float]
 
 
+def accuracy_deviation(accuracy: float, size: int) -> float:
+    """The standard error of an accuracy, as Agresti and Coull (1998) estimate it: with two successes and two failures
+    more. Otherwise it would be 0 where all recordings are right, however few they are."""
+    accuracy, size = (accuracy * size + 2) / (size + 4), size + 4
+    return math.sqrt(accuracy * (1 - accuracy) / size)
+
+
 METRICS = {
-    "classes": Metric("accuracy", 1, lambda accuracy, size: math.sqrt(accuracy * (1 - accuracy) / size)),
+    "classes": Metric("accuracy", 1, accuracy_deviation),
     "numbers": Metric("mse", -1, lambda mse, size: mse * math.sqrt(2 / size)),
 }
 
