@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.budget import __main__ as command
 from benchmarks.budget.data import CHANCE, LAMBDAS, SETS, recordings, stack
-from benchmarks.budget.rules import Target
+from benchmarks.budget.rules import L1, L2, Target
 from benchmarks.budget.table import collapsed, print_tables
 from benchmarks.budget.train import train
 
@@ -70,13 +70,29 @@ def test_runs_what_the_file_lacks(tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run("--table", "--plot", str(tmp_path / "picture.png")) == longer
     table = capsys.readouterr().out
+    costs = run("--values", "0.5", "--rules", "l1", "l2", "--costs", "1e-3", "1e-2", "--seeds", "1")[len(longer) :]
+    assert [(row["rule"], row["cost_per_sample"]) for row in costs] == [
+        ("l1", 1e-3),
+        ("l1", 1e-2),
+        ("l2", 1e-3),
+        ("l2", 1e-2),
+    ]
+    assert "| l2 0.5, lambda 0.01 | 2 | 1 |" in capsys.readouterr().out
     assert "| target 0.5, ramp 1 | 2 | 3 |" in table and "| lambda 0.5 | 2 | 1 |" in table
     assert (tmp_path / "picture.png").read_bytes()[1:4] == b"PNG"
 
 
+@pytest.mark.parametrize("rule,expected", [(L1, 0.1 * (4 + 1) / 2), (L2, 0.1 * (16 + 1) / 2)])
+def test_a_distance_from_the_wanted_number_costs(rule, expected):
+    """A quarter of a mean length of 20 steps is 5 updates."""
+    cost = rule(0.25, 0.1, 20.0).cost(torch.tensor([9.0, 4.0]), torch.tensor([30, 10]))
+    assert float(cost) == pytest.approx(expected)
+
+
 def a_run(rule, value, seed, metric, used, **options):
     kind = {"set": "mnist", "rule": rule, "value": value, "ramp": None, "cell": "gru", "gate_init": "authors"}
-    return {**kind, "updates": 9, "seed": seed, "metric": metric, "fraction": used, "trail": [used] * 5, **options}
+    result = {"seed": seed, "metric": metric, "fraction": used, "trail": [used] * 5}
+    return {**kind, "updates": 9, "cost_per_sample": None, **result, **options}
 
 
 @pytest.mark.parametrize("options,sign", [({}, 1), ({"set": "adding"}, -1)], ids=["accuracy", "error"])

@@ -8,17 +8,18 @@ import json
 import warnings
 from itertools import product
 from pathlib import Path
+from typing import Iterator
 
 import torch
 
-from .data import LAMBDAS, SETS
+from .data import LAMBDAS, SETS, Data
 from .picture import draw
 from .rules import RULES
 from .table import print_tables
 from .train import CELLS, train
 
 FRACTIONS = (0.5, 0.25, 0.1)
-KEY = ("set", "rule", "value", "ramp", "cell", "gate_init", "seed", "updates")
+KEY = ("set", "rule", "value", "ramp", "cell", "gate_init", "seed", "updates", "cost_per_sample")
 
 
 def main() -> None:
@@ -29,7 +30,10 @@ def main() -> None:
         "--values",
         nargs="+",
         type=float,
-        help="target fractions, or lambdas of the rule fixed (default: 0.5 0.25 0.1, or five lambdas, by the set)",
+        help="target fractions (for l1 and l2 of the mean length), or lambdas of the rule fixed (default: 0.5 0.25 0.1, or five lambdas, by the set)",
+    )
+    parser.add_argument(
+        "--costs", nargs="+", type=float, help="lambdas of the rules l1 and l2 (default: five lambdas, by the set)"
     )
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=["gru"])
     parser.add_argument("--gate-init", nargs="+", choices=("authors", "zeros"), default=["authors"])
@@ -63,7 +67,19 @@ def main() -> None:
 
 def read(path: Path) -> list:
     """The runs in a file."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [{"cost_per_sample": None, **json.loads(line)} for line in lines]
+
+
+def choices(args: argparse.Namespace, name: str, data: Data) -> Iterator[dict]:
+    """What the runs of a set differ in, but for the seed: what a rule is made from, and the model."""
+    for rule in args.rules:
+        for value in args.values or (LAMBDAS[name] if rule == "fixed" else FRACTIONS):
+            costs = (args.costs or LAMBDAS[name]) if rule in ("l1", "l2") else [None]
+            ramp = (args.ramp or max(data.updates // 5, 1)) if rule == "target" else None
+            for cost, cell, gate_init in product(costs, args.cells, args.gate_init):
+                one = {"rule": rule, "value": value, "ramp": ramp, "cell": cell, "gate_init": gate_init}
+                yield {**one, "cost_per_sample": cost}
 
 
 def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
@@ -72,15 +88,15 @@ def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
     for name in args.sets:
         data = SETS[name](paths.get(name))
         data = data if args.updates is None else data._replace(updates=args.updates)
-        values = {rule: args.values or (LAMBDAS[name] if rule == "fixed" else FRACTIONS) for rule in args.rules}
-        budgets = [(rule, value) for rule in args.rules for value in values[rule]]
-        for seed, (rule, value), cell, gate_init in product(args.seeds, budgets, args.cells, args.gate_init):
-            ramp = (args.ramp or max(data.updates // 5, 1)) if rule == "target" else None
-            key = name, rule, value, ramp, cell, gate_init, seed, data.updates
-            if key in done:
+        mean_length = float(data.train.lengths.double().mean())
+        for seed, choice in product(args.seeds, list(choices(args, name, data))):
+            run = {"set": name, "seed": seed, "updates": data.updates, **choice}
+            if tuple(run[part] for part in KEY) in done:
                 continue
-            budget = RULES[rule](value) if ramp is None else RULES[rule](value, ramp)
-            row = {**dict(zip(KEY, key)), **train(data, cell, budget, seed, gate_init)}
+            rule, cost = choice["rule"], choice["cost_per_sample"]
+            more = {"target": [choice["ramp"]], "l1": [cost, mean_length], "l2": [cost, mean_length]}.get(rule, [])
+            budget = RULES[rule](choice["value"], *more)
+            row = {**run, **train(data, choice["cell"], budget, seed, choice["gate_init"])}
             rows.append(row)
             args.output.parent.mkdir(parents=True, exist_ok=True)
             with open(args.output, "a") as file:

@@ -1,5 +1,6 @@
 """The budgets that are compared. Each is made from its value: a lambda, or a target fraction. It has
 ``cost(count, lengths)``, a scalar for the loss, and ``step(fraction, task_loss)``, called after each training update.
+``Target`` also takes the length of its ramp; ``L1`` and ``L2`` lambda and the mean length of the sequences.
 """
 
 import math
@@ -18,6 +19,24 @@ class Fixed:
 
     def step(self, fraction, task_loss):
         pass
+
+
+class L1(Fixed):
+    """``--budget l1``: lambda for each update more or less than the wanted number."""
+
+    def __init__(self, value: float, cost_per_sample: float, mean_length: float):
+        super().__init__(cost_per_sample)
+        self.wanted = value * mean_length
+
+    def cost(self, count, lengths):
+        return self.cost_per_sample * (count - self.wanted).abs().mean()
+
+
+class L2(L1):
+    """``--budget l2``: lambda times the squared distance from the wanted number of updates."""
+
+    def cost(self, count, lengths):
+        return self.cost_per_sample * (count - self.wanted).square().mean()
 
 
 class Controller(Fixed):
@@ -76,4 +95,4 @@ class Target:
         self.budget.step(fraction, task_loss)
 
 
-RULES = {"fixed": Fixed, "controller": Controller, "holding": Holding, "target": Target}
+RULES = {"fixed": Fixed, "l1": L1, "l2": L2, "controller": Controller, "holding": Holding, "target": Target}

@@ -7,6 +7,7 @@ from .data import CHANCE
 
 LAST = 4  # entries of a run's trail that show what is used at the end of training
 TOLERANCE = 0.2  # of a target
+AIMS = ("target", "l1", "l2")  # rules whose value is the fraction of the samples to use
 
 
 def collapsed(row: dict) -> bool:
@@ -25,11 +26,13 @@ class Kind(NamedTuple):
     cell: str
     gate_init: str
     updates: int
+    cost_per_sample: Optional[float]
 
     @property
     def budget(self) -> str:
         words = [f"lambda {self.value:g}" if self.rule == "fixed" else f"{self.rule} {self.value:g}"]
         words += [f"ramp {self.ramp}"] if self.ramp is not None else []
+        words += [f"lambda {self.cost_per_sample:g}"] if self.cost_per_sample is not None else []
         words += ["LSTM"] if self.cell == "lstm" else []
         return ", ".join(words + (["gate from 0"] if self.gate_init == "zeros" else []))
 
@@ -104,8 +107,8 @@ def _line(*cells) -> None:
 
 
 def print_tables(rows: List[dict]) -> None:
-    """Print a table for each set, with a line for the runs that differ only in the seed; then one that compares each
-    target with the fixed lambdas, see :func:`best_lambda`."""
+    """Print a table for each set, with a line for the runs that differ only in the seed; then one that compares those
+    that aim at a number of updates with the fixed lambdas, see :func:`best_lambda`."""
     sets = group(rows)
     for name, groups in sets.items():
         print(f"\n**{name}**\n")
@@ -130,5 +133,6 @@ def print_tables(rows: List[dict]) -> None:
 
 
 def _targets(groups: List[Group]) -> List[Group]:
-    found = [one for one in groups if one.kind.rule == "target"]
-    return sorted(found, key=lambda one: (one.kind.updates, -one.kind.value))
+    """The groups that aim at a number of updates, by rule."""
+    found = [one for one in groups if one.kind.rule in AIMS]
+    return sorted(found, key=lambda one: (one.kind.updates, AIMS.index(one.kind.rule), -one.kind.value))
