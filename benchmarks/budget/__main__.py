@@ -30,7 +30,8 @@ def main() -> None:
         "--values",
         nargs="+",
         type=float,
-        help="target fractions (for l1 and l2 of the mean length), or lambdas of the rule fixed (default: 0.5 0.25 0.1, or five lambdas, by the set)",
+        help="target fractions (l1 and l2: of the mean length), or lambdas of the rule fixed (default: 0.5 0.25 0.1, or "
+        "five lambdas, by the set)",
     )
     parser.add_argument(
         "--costs", nargs="+", type=float, help="lambdas of the rules l1 and l2 (default: five lambdas, by the set)"
