@@ -30,7 +30,7 @@ def main() -> None:
         "--values",
         nargs="+",
         type=float,
-        help="target fractions (l1 and l2: of the mean length), or lambdas of the rule fixed (default: 0.5 0.25 0.1, or "
+        help="target fractions (l1, l2: of the mean length), or lambdas of the rule fixed (default: 0.5 0.25 0.1, or "
         "five lambdas, by the set)",
     )
     parser.add_argument(
