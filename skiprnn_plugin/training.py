@@ -109,12 +109,15 @@ class Metric(NamedTuple):
 
     Attributes:
         name: as it is logged.
+        compared: the logged number by which stages are compared: the metric, or for numbers the task loss, half the
+            mean squared error of outputs at standard deviation 1, as outputs can have different units.
         sign: 1 if more is better, -1 if less is.
         deviation: its standard error, from its value and the number of sequences. That of a mean squared error is the
             one of errors with a normal distribution.
     """
 
     name: str
+    compared: str
     sign: int
     deviation: Callable[[float, int], float]
 
@@ -127,8 +130,8 @@ def accuracy_deviation(accuracy: float, size: int) -> float:
 
 
 METRICS = {
-    "classes": Metric("accuracy", 1, accuracy_deviation),
-    "numbers": Metric("mse", -1, lambda mse, size: mse * math.sqrt(2 / size)),
+    "classes": Metric("accuracy", "accuracy", 1, accuracy_deviation),
+    "numbers": Metric("mse", "task_loss", -1, lambda loss, size: loss * math.sqrt(2 / size)),
 }
 
 
@@ -146,7 +149,8 @@ def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_en
     metric = METRICS[predicts]
 
     def choose(history: List[Dict[str, float]], size: int) -> int:
-        values = [metric.sign * stage[metric.name] for stage in history]
+        name = metric.compared if good_enough is None else metric.name
+        values = [metric.sign * stage[name] for stage in history]
         values = [-math.inf if math.isnan(value) else value for value in values]
         used = [stage["update_fraction"] for stage in history]
 

@@ -119,7 +119,7 @@ def test_scores_alike_without_scikit_learn():
     ],
 )
 def test_which_stage_is_chosen(target, stages, expected):
-    history = [{"mse": mse, "update_fraction": fraction} for mse, fraction in stages]
+    history = [{"mse": 9 - loss, "task_loss": loss, "update_fraction": fraction} for loss, fraction in stages]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert choose_stage("numbers", target)(history, 40) == expected

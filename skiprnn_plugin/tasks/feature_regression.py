@@ -22,9 +22,9 @@ class FeatureRegressionTask(FeatureTask):
     """Predicts the numbers that the manifest's column ``label`` holds for a sequence: one, or several separated by
     spaces.
 
-    The model is trained to predict them at mean 0 and standard deviation 1 over the split train. Its predictions for
-    users, are in the unit of the labels, and the ``mse`` that is
-    logged is in its square.
+    The model is trained to predict them at mean 0 and standard deviation 1 over the split train, so that outputs of
+    different units count alike in ``task_loss``. Its predictions for users are in the unit of the labels, and the
+    ``mse`` that is logged is in its square, a mean over the outputs.
     """
 
     predicts = "numbers"
