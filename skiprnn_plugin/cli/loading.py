@@ -9,7 +9,7 @@ from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
 
 RUN_HELP = (
-    "a fairseq save-dir (its checkpoint_last.pt, or its only *.log), a checkpoint (*.pt, evaluated again), a log of "
+    "a save-dir (its checkpoint_last.pt, its only *.log, or the best of skiprnn-train), a checkpoint (*.pt, evaluated again), a log of "
     "fairseq-train --log-format json (its last validation), or the JSON of an earlier skiprnn-report (*.json, all its "
     "runs)"
 )

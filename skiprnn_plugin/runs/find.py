@@ -10,7 +10,8 @@ from ..reading import is_hidden
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     """The file that a RUN argument names: a save-dir's checkpoint, or the file itself.
 
-    ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log.
+    ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log, or, if it has no log, its
+    best checkpoint: ``skiprnn-train`` keeps only that.
     """
     run = Path(path)
     if not run.exists():
@@ -22,6 +23,9 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
         return file
     if checkpoint:
         raise UserError(f"{run}: holds no {file.name}")
+    best = run / "checkpoint_best.pt"
+    if best.is_file() and not _logs(run):
+        return best
     return _only_log(run, f"holds no {file.name} and")
 
 
@@ -34,11 +38,15 @@ def find_log(path: str) -> Path:
 
 
 def _only_log(folder: Path, found: str) -> Path:
-    logs = sorted(log for log in folder.glob("*.log") if log.is_file() and not is_hidden(log.name))
+    logs = _logs(folder)
     if len(logs) != 1:
         names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
         raise UserError(f"{folder}: {found} {names}")
     return logs[0]
+
+
+def _logs(folder: Path) -> List[Path]:
+    return sorted(log for log in folder.glob("*.log") if log.is_file() and not is_hidden(log.name))
 
 
 def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) -> List[Path]:
