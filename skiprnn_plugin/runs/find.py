@@ -10,8 +10,8 @@ from ..reading import is_hidden
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     """The file that a RUN argument names: a save-dir's checkpoint, or the file itself.
 
-    ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log, or, if it has no log, its
-    best checkpoint: ``skiprnn-train`` keeps only that.
+    ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log, or, if it has no log,
+    its best checkpoint: ``skiprnn-train`` keeps only that.
     """
     run = Path(path)
     if not run.exists():
