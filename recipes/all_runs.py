@@ -27,6 +27,9 @@ from skiprnn_plugin.writing import write_whole
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "docs/results", ROOT / "docs/results.md"
+BEST = "The best checkpoint by validation loss, instead of the last:\n\n"
+# What precedes a table on the page, which says nothing of tables without results
+LEADS = {"best/adding": BEST, "best/frequency-1ms": BEST, "imdb-400": "At 400 words:\n\n"}
 FINISHED = ("table", "row", "seed", "max_update", "minutes", "date", "machine")
 
 
@@ -172,7 +175,7 @@ class Results:
             begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->\n"
             if begin in text:  # a table without a place on the page is in its file only
                 head, rest = text.split(begin)
-                text = f"{head}{begin}\n{table}\n\n{end}{rest.split(end)[1]}"
+                text = f"{head}{begin}\n{LEADS.get(name, '')}{table}\n\n{end}{rest.split(end)[1]}"
         write_whole(PAGE, text)
         return PAGE
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+
+from recipes import all_runs
 
 from ..command_line import ROOT, run
 from .start import needs_environment, recipe
@@ -106,3 +109,21 @@ def test_a_signal_saves_the_runs_and_a_second_queue_is_refused(tmp_path):
         errors = process.communicate(timeout=120)[1]
     assert process.returncode == 130 and errors.splitlines()[-1] == STOPPED
     assert (log.parent / "checkpoint_last.pt").exists() and not (tmp_path / "mine/finished.tsv").exists()
+
+
+def test_a_table_gets_its_place_and_its_lead_on_the_page(tmp_path, monkeypatch):
+    page = tmp_path / "results.md"
+    text = all_runs.PAGE.read_text()
+    for name in all_runs.LEADS:
+        assert f"<!-- begin {name} -->\n" in text
+    page.write_text(text)
+    monkeypatch.setattr(all_runs, "PAGE", page)
+    monkeypatch.setattr(all_runs, "RESULTS", tmp_path)
+    (tmp_path / "best").mkdir()
+    shutil.copy(ROOT / "docs/results/adding.json", tmp_path / "best/adding.json")
+    results = all_runs.Results(tmp_path)
+    for _ in range(2):  # a second time replaces the first
+        assert results.write_tables() == page
+    table = text.split("<!-- begin adding -->\n\n")[1].split("<!-- end adding -->")[0]
+    lead = "<!-- begin best/adding -->\n\nThe best checkpoint by validation loss, instead of the last:\n\n"
+    assert page.read_text().count(lead + table) == 1
