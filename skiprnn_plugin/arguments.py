@@ -9,6 +9,8 @@ import math
 import numbers
 from typing import Any, Collection, Optional, Sequence, Tuple
 
+import numpy as np
+
 PATHS = ("_dir", "_path", "data")  # ends of the names of options that name a file or folder
 
 
@@ -57,11 +59,18 @@ def check_finite(argument: str, value: Any) -> float:
     return float(value)
 
 
+def check_fraction(argument: str, value: Any) -> float:
+    """Check for a number between 0 and 1, both excluded."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise ValueError(f"{argument}: expected a fraction between 0 and 1, got {value!r}")
+    return float(value)
+
+
 def check_flag(argument: str, value: Any) -> bool:
     """Check for a bool: numbers are refused, because they are probably arguments in the wrong position."""
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{argument}: expected True or False, got {value!r}")
-    return value
+    return bool(value)
 
 
 def check_choice(argument: str, value: Any, known: Collection[str]) -> str:

@@ -1,10 +1,12 @@
 """Skip RNNs in the manner of scikit-learn: a model that is trained on your recordings in a few lines."""
 
+import contextlib
 import inspect
+import re
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -84,7 +86,7 @@ class SkipRNNEstimator(BaseEstimator):
         num_layers: layers, for all of which one gate decides.
         target_fraction: fraction of the samples to use; None lets the model use all that help it.
         learning_rate: of Adam.
-        batch_size: recordings of a training update.
+        batch_size: recordings of a training update, and of a batch in prediction.
         max_updates: training updates.
         validation_fraction: fraction of the recordings (of each class) that are not trained on, by which the best of
             several stages of the model is chosen.
@@ -152,7 +154,8 @@ class SkipRNNEstimator(BaseEstimator):
             ValueError: an argument or a recording is wrong; the message names it.
         """
         params = read_params(self.get_params(deep=False), self._predicts)
-        arrays = as_recordings(X)
+        # Without normalising, the model reads the numbers themselves, as float32
+        arrays = as_recordings(X, LARGEST if params["normalize"] else float(np.finfo(np.float32).max))
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         with no_notes():  # fairseq changes it when it is imported
@@ -178,7 +181,8 @@ class SkipRNNEstimator(BaseEstimator):
             write_features(source, Path(folder), "float32" if is_exact else "float64", {})
             plan = plan_training(Path(folder), self._predicts, seed=seed, **options)
             extra = describe(params, self._predicts, **labels.fitted)
-            checkpoint, history = train(plan, choose, params["progress"], extra)
+            with usual_torch():
+                checkpoint, history = train(plan, choose, params["progress"], extra)
         hub = load_hub(checkpoint)
         # Together and at the end, so that a training that fails leaves the estimator as it was
         self.n_features_in_ = arrays[0].shape[1]
@@ -221,15 +225,16 @@ class SkipRNNEstimator(BaseEstimator):
 
     def used_samples(self, X: Recordings) -> List[np.ndarray]:
         """Which samples the model used: bool [T] for each recording."""
-        return self.hub_.used_samples(self._check(X))
+        return self.hub_.used_samples(self._check(X), batch_size=self.batch_size)
 
     def _check(self, X: Recordings) -> List[np.ndarray]:
         """Recordings as arrays [T, D]; ValueError if they are none, or NotFittedError."""
         self.hub_  # noqa: B018  (an estimator that is not fitted says so first)
         width = self.n_features_in_
-        if isinstance(X, np.ndarray) and X.ndim == 2 and (width > 1 or X.shape[1] == 1):
+        if getattr(X, "ndim", None) == 2 and (width > 1 or X.shape[1] == 1):  # also a tensor of torch
             raise ValueError(
-                f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array {X.shape}. "
+                f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array "
+                f"{tuple(X.shape)}. "
                 f"{ONE}"
             )
         arrays = as_recordings(X)
@@ -276,7 +281,7 @@ class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
     :class:`SkipRNNEstimator`.
 
     Attributes:
-        classes_: the classes, sorted.
+        classes_: the classes, sorted; those of a model of ``skiprnn-train`` are in the order of its data.
         n_features_in_, history_, checkpoint_: see :class:`SkipRNNEstimator`.
     """
 
@@ -292,12 +297,16 @@ class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
         return Labels([names[number] for number in numbers], names, numbers.tolist(), fitted)
 
     def _restore(self, fitted: Dict[str, Any]) -> None:
-        classes = fitted["classes"] if "classes" in fitted else self.hub_.class_names
-        self.classes_ = np.array(classes, dtype=fitted.get("dtype"))
+        if "classes" in fitted:
+            self.classes_ = np.array(fitted["classes"], dtype=fitted["dtype"])
+            return
+        names = self.hub_.class_names  # of skiprnn-train, which writes numbers as texts
+        is_numbers = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", name) for name in names)
+        self.classes_ = np.array([int(name) for name in names] if is_numbers else names)
 
     def predict_proba(self, X: Recordings) -> np.ndarray:
         """The probability of each of ``classes_``, [N, classes]."""
-        return self.hub_.predict(self._check(X))
+        return self.hub_.predict(self._check(X), batch_size=self.batch_size)
 
     def predict(self, X: Recordings) -> np.ndarray:
         """The likeliest class of each recording, [N]."""
@@ -334,8 +343,22 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
 
     def predict(self, X: Recordings) -> np.ndarray:
         """The predicted numbers, float64 in the shape of the targets: [N] or [N, outputs]."""
-        values = self.hub_.predict(self._check(X))
+        values = self.hub_.predict(self._check(X), batch_size=self.batch_size)
         return values[:, 0] if self._is_flat else values
+
+
+@contextlib.contextmanager
+def usual_torch() -> Iterator[None]:
+    """A block in which torch's default dtype is float32 and gradients are computed, whatever the program has set."""
+    import torch
+
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 def load_hub(checkpoint: bytes):
@@ -345,13 +368,15 @@ def load_hub(checkpoint: bytes):
         from .training import LOCK, seeded
 
     # Loading draws initial weights before it replaces them
-    with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0):
+    with LOCK, tempfile.TemporaryDirectory() as folder, seeded(0), usual_torch():
         path = Path(folder) / "checkpoint.pt"
         path.write_bytes(checkpoint)
         return from_pretrained(path)
 
 
 def _as_array(y: Sequence[Any]) -> np.ndarray:
+    if np.ma.is_masked(y):
+        raise ValueError("y: expected a label for each recording, got masked ones")
     try:
         return np.asarray(y)
     except ValueError as error:
@@ -367,11 +392,16 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
     labels = _as_array(y)
     if labels.shape != (size,):
         raise ValueError(f"y: expected {size} labels, one for each recording, got shape {labels.shape}")
-    if labels.dtype.kind == "O":
-        others = [label for label in labels if not isinstance(label, str)]
-        if others:
+    if labels.dtype.kind in "OT" or labels.dtype.kind == "U" and not hasattr(y, "dtype"):
+        # numpy turns the other values of a list with texts, such as NaN, into texts
+        values = labels.tolist() if labels.dtype.kind == "O" else y
+        others = [value for value in values if not isinstance(value, str)]
+        if len(others) == len(values):
+            labels = np.asarray(others)  # numbers of an array of objects
+        elif others:
             raise ValueError(f"y: expected labels that are all numbers, or all texts, got {others[0]!r}")
-        labels = labels.astype(str)
+        else:
+            labels = np.asarray(values, dtype=str)
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
     if labels.dtype.kind == "f":
@@ -406,8 +436,8 @@ def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
     return targets.reshape(size, -1).astype(np.float64), targets.ndim == 1
 
 
-def as_recordings(X: Recordings) -> List[np.ndarray]:
-    """Recordings as arrays [T, D] of the same D and of finite numbers.
+def as_recordings(X: Recordings, limit: float = LARGEST) -> List[np.ndarray]:
+    """Recordings as arrays [T, D] of the same D and of finite numbers, whose absolute values are at most ``limit``.
 
     Raises:
         ValueError: a recording is something else; the message names it.
@@ -424,6 +454,8 @@ def as_recordings(X: Recordings) -> List[np.ndarray]:
         raise ValueError(f"X: {NUMBERS}, got one array {X.shape}. {ONE}")
     arrays = []
     for place, recording in enumerate(X):
+        if np.ma.is_masked(recording):
+            raise ValueError(f"X[{place}]: expected numbers, got masked ones")
         array = np.asarray(recording)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuf":
@@ -435,6 +467,8 @@ def as_recordings(X: Recordings) -> List[np.ndarray]:
             )
         if not np.isfinite(array).all():
             raise ValueError(f"X[{place}]: expected finite numbers, got NaN or infinity")
+        if np.abs(array).max() > limit:
+            raise ValueError(f"X[{place}]: expected numbers up to {limit:g}, got {np.abs(array).max():g}")
         arrays.append(array)
     return arrays
 

@@ -4,7 +4,7 @@ from typing import Any, Dict, Mapping, Optional
 
 import numpy as np
 
-from .arguments import check_choice, check_finite, check_flag, check_size
+from .arguments import check_choice, check_finite, check_flag, check_fraction, check_size
 
 CELLS = ("lstm", "gru")
 DEVICES = ("cpu", "cuda")
@@ -56,15 +56,8 @@ def _check_rate(name: str, value: Any) -> float:
     return rate
 
 
-def _check_fraction(name: str, value: Any) -> float:
-    fraction = check_finite(name, value)
-    if not 0 < fraction < 1:
-        raise ValueError(f"{name}: expected a fraction between 0 and 1, got {value}")
-    return fraction
-
-
 def _check_target(name: str, value: Any) -> Optional[float]:
-    return None if value is None else _check_fraction(name, value)
+    return None if value is None else check_fraction(name, value)
 
 
 def _check_good_enough(value: Any, predicts: Optional[str]) -> float:
@@ -94,7 +87,7 @@ CHECKS = {
     **dict.fromkeys(("normalize", "progress"), check_flag),
     "device": _check_device,
     "learning_rate": _check_rate,
-    "validation_fraction": _check_fraction,
+    "validation_fraction": check_fraction,
     "target_fraction": _check_target,
     "random_state": draw_seed,
 }

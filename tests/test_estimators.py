@@ -5,6 +5,7 @@ import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimators import as_recordings, name_classes
+from skiprnn_plugin.estimators import as_labels, as_recordings, name_classes
 from skiprnn_plugin.parameters import draw_seed
 from skiprnn_plugin.training import choose_stage
 
@@ -105,8 +106,9 @@ def test_one_recording_of_one_channel_is_not_many():
     block, y = np.random.default_rng(0).normal(size=(9, 20)), np.arange(9) % 3
     model = small().fit(block, y)
     assert model.predict(block).shape == (9,) and model.predict([block[:, :1]]).shape == (1,)
-    with pytest.raises(ValueError, match=r"X: expected a list .* got one array \(9, 1\). Reshape your data"):
-        model.predict(block[:, :1])
+    for one in (block[:, :1], torch.tensor(block[:, :1])):
+        with pytest.raises(ValueError, match=r"X: expected a list .* got one array \(9, 1\). Reshape your data"):
+            model.predict(one)
 
 
 def test_large_numbers_that_differ_little(fitted):
@@ -283,6 +285,8 @@ def test_bad_parameters(params, message):
         ({"a": np.ones((3, 2))}, r"X: expected a list of arrays \[T, D\], or an array \[N, T, D\], got dict"),
         ([["a", "b"]], r"X\[0\]: expected numbers \[T, D\], got <U1 \(2, 1\)"),
         ([[1.0, float("nan")]], r"X\[0\]: expected finite numbers, got NaN or infinity"),
+        ([[1.0], [-1e200]], r"X\[1\]: expected numbers up to 1e\+150, got 1e\+200"),
+        ([[1.0], np.ma.array([1.0, 2.0], mask=[0, 1])], r"X\[1\]: expected numbers, got masked ones"),
     ],
 )
 def test_bad_recordings(X, message):
@@ -298,12 +302,54 @@ def test_bad_recordings(X, message):
         (2, ["a", "b"], "X: expected at least two recordings of a class, got 2 recordings of as many"),
         (2, ["a", "\n"], r"y: expected a class, got"),
         (2, [0.5, 1], "y: expected classes, got continuous numbers such as 0.5, which SkipRNNRegressor predicts; "),
+        (3, ["a", np.nan, "b"], "y: expected labels that are all numbers, or all texts, got nan"),
+        (2, [1, "1"], "y: expected labels that are all numbers, or all texts, got 1"),
+        (2, np.ma.array([1, 2], mask=[0, 1]), "y: expected a label for each recording, got masked ones"),
         (2, None, "y: SkipRNNClassifier requires y to be passed, but the target y is None"),
     ],
 )
 def test_bad_labels(size, y, message):
     with pytest.raises(ValueError, match=message):
         small().fit(make_recordings(size, seed=0)[0], y)
+
+
+@pytest.mark.parametrize("y", [np.array([1, 2, 1], dtype=object), [1, np.int64(2), 1]], ids=["objects", "list"])
+def test_labels_of_mixed_types_that_are_numbers(y):
+    labels = as_labels(y, 3)
+    assert labels.dtype.kind == "i" and labels.tolist() == [1, 2, 1]
+
+
+def test_numbers_too_large_for_the_model():
+    """Without normalising, it reads float32."""
+    recordings, labels = make_recordings(6, seed=0)
+    recordings[4][0, 0] = 1e39
+    with pytest.raises(ValueError, match=r"X\[4\]: expected numbers up to 3.4\d+e\+38, got 1e\+39"):
+        small(normalize=False).fit(recordings, labels)
+
+
+@pytest.mark.parametrize("block", [torch.no_grad, torch.inference_mode], ids=["no_grad", "inference_mode"])
+def test_a_program_with_other_settings_of_torch(block):
+    recordings, labels = make_recordings(12, seed=0)
+    expected = small().fit(recordings, labels).predict_proba(recordings)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with block():
+            model = small().fit(recordings, labels)
+            again = pickle.loads(pickle.dumps(model))  # loads its hub anew
+            np.testing.assert_array_equal(model.predict_proba(recordings), expected)
+            np.testing.assert_array_equal(again.predict_proba(recordings), expected)
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_predicts_in_batches_of_its_size(fitted):
+    sizes, run = [], type(fitted.hub_).run
+    with mock.patch.object(type(fitted.hub_), "run", lambda hub, x, size: sizes.append(size) or run(hub, x, size)):
+        recordings, _ = make_recordings(3, seed=2)
+        fitted.predict(recordings)
+        fitted.used_samples(recordings)
+    assert sizes == [fitted.batch_size] * 2
 
 
 def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
@@ -313,7 +359,7 @@ def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(ValueError, match="X: expected 3 numbers in a sample, got 2"):
         fitted.predict([np.ones((3, 2))])
-    for one in (np.ones((5, 3)), np.ones(5)):  # it would be taken for 5 recordings
+    for one in (np.ones((5, 3)), np.ones(5), torch.ones(5, 3)):  # it would be taken for 5 recordings
         with pytest.raises(ValueError, match=r"got one array \(5,.*Reshape your data: one recording goes in as \[X\]$"):
             fitted.predict(one)
     with pytest.raises(FileNotFoundError, match="no.pt: no such file"):

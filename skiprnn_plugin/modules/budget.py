@@ -7,6 +7,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 import torch
 from torch import Tensor, nn
 
+from ..arguments import check_fraction, check_size
+
 # The task loss and the update fraction of a batch are noisy, so both are smoothed, over about 1 / (1 - SMOOTHING)
 # training updates. The update fraction has to be recent, as the price follows it.
 LOSS_SMOOTHING = 0.95
@@ -64,12 +66,8 @@ class BudgetRule:
         ramp_updates: int = RAMP,
         names: Tuple[str, str] = ("target_fraction", "ramp_updates"),
     ):
-        if not (isinstance(target_fraction, (int, float)) and 0 < target_fraction < 1):
-            raise ValueError(f"{names[0]}: expected a fraction between 0 and 1, got {target_fraction!r}")
-        if not (isinstance(ramp_updates, int) and ramp_updates > 0):
-            raise ValueError(f"{names[1]}: expected an integer of at least 1, got {ramp_updates!r}")
-        self.target_fraction = target_fraction
-        self.ramp_updates = ramp_updates
+        self.target_fraction = check_fraction(names[0], target_fraction)
+        self.ramp_updates = check_size(names[1], ramp_updates)
         self.names = names
         self.warned = False
         self._state: Dict[str, float] = {"num_updates": 0, **dict.fromkeys(STATE, 0.0)}

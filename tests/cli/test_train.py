@@ -38,6 +38,16 @@ def test_trains_and_says_how_to_predict(prints, source, tmp_path):
     assert estimator.max_updates == 3 and estimator.history_[-1]["num_updates"] == 3
 
 
+def test_whole_numbers_as_labels(prints, tmp_path):
+    """The estimator that loads the model knows them as numbers."""
+    labels = np.arange(20) % 2 * 10 + 1
+    np.savez(tmp_path / "own.npz", *RECORDINGS, labels=labels)
+    prints(main, tmp_path / "own.npz", "--save-dir", tmp_path / "run", *QUICK)
+    estimator = SkipRNNClassifier.load(tmp_path / "run/checkpoint_best.pt")
+    assert estimator.classes_.tolist() == [1, 11]
+    assert estimator.score(RECORDINGS, labels) == np.mean(estimator.predict(RECORDINGS) == labels) > 0
+
+
 @pytest.mark.parametrize("is_prepared", [True, False])
 def test_takes_a_folder_with_its_splits(prints, tmp_path, is_prepared):
     folder = write_features(tmp_path / "data")

@@ -5,10 +5,12 @@ import functools
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
 from benchmarks.budget.rules import Controller
+from skiprnn_plugin.arguments import check_flag
 from skiprnn_plugin.modules import Budget, SkipGRU
 
 STEPS = 20
@@ -288,3 +290,10 @@ def test_a_closed_gate_opens_again():
         optimizer.step()
         fractions.append(float(updates.detach().mean()))
     assert fractions[0] == pytest.approx(1 / STEPS) and max(fractions) > 0.2
+
+
+def test_numbers_of_numpy():
+    """As a search over an array of numpy gives."""
+    budget = Budget(np.float32(0.25), np.int64(100))
+    assert (budget.rule.target_fraction, budget.rule.ramp_updates) == (0.25, 100)
+    assert check_flag("normalize", np.True_) is True
