@@ -24,6 +24,7 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from omegaconf import OmegaConf
 
 from skiprnn_plugin import zoo
+from skiprnn_plugin._fairseq.configuration import read_options
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import run_command
 from skiprnn_plugin.cli.loading import add_loading_arguments, check_split, prepare_loading
@@ -37,9 +38,19 @@ PRECISIONS = {"half": torch.float16, "single": torch.float32}
 
 
 class Outcome(NamedTuple):
-    """What a model does with a split: whether it updates at each step, and its predictions, batch by batch."""
+    """What a model does with a split.
+
+    Attributes:
+        split: its name.
+        paths: the task's options that name a file or folder.
+        steps: how many decisions the gates make.
+        updates: those that are updates, a bool array for each batch.
+        predictions: an array for each batch.
+    """
 
     split: str
+    paths: Dict[str, str]
+    steps: List[int]
     updates: List[np.ndarray]
     predictions: List[np.ndarray]
 
@@ -66,14 +77,14 @@ def make(args: argparse.Namespace) -> str:
     check_split(args.split)
     checkpoint, overrides = find_checkpoint(args.checkpoint), prepare_loading(args)
     expected = try_model(checkpoint, args.split, overrides)
-    decisions = sum(updates.size for updates in expected.updates)
+    decisions = sum(expected.steps)
     lines = []
     for precision, dtype in PRECISIONS.items():
         content = as_bytes(reduce_state(load_checkpoint_to_cpu(str(checkpoint)), dtype))
         with tempfile.TemporaryDirectory() as folder:
             candidate = Path(folder) / "checkpoint.pt"
             candidate.write_bytes(content)
-            found = try_model(candidate, args.split, overrides)
+            found = try_model(candidate, args.split, {**expected.paths, **overrides})
         changed = count_changes(expected.updates, found.updates)
         difference = max(np.abs(a - b).max() for a, b in zip(expected.predictions, found.predictions))
         lines.append(
@@ -93,9 +104,12 @@ def make(args: argparse.Namespace) -> str:
 
 def try_model(checkpoint: Path, split: Optional[str], overrides: Dict[str, Any]) -> Outcome:
     loaded = load_checkpoint(checkpoint, split, overrides)
-    outcome = Outcome(loaded.split, [], [])
+    options = read_options(loaded.cfg.task)
+    paths = {name: value for name, value in options.items() if isinstance(value, str) and os.sep in value}
+    outcome = Outcome(loaded.split, paths, [], [], [])
     for sample in iterate_batches(loaded):
         output, updates = run_model(loaded, sample)
+        outcome.steps.append(int(output.steps.sum()))
         outcome.updates.append(updates)
         outcome.predictions.append(output.prediction.cpu().numpy())
     return outcome
