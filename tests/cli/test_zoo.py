@@ -77,7 +77,7 @@ def test_the_cards_program_prints_what_it_says(name, tmp_path, monkeypatch):
     with redirect_stdout(printed):
         exec(compile(code, name, "exec"), {})
     assert printed.getvalue() == expected
-    assert len(code.strip().splitlines()) <= 5
+    assert len(list(filter(None, code.splitlines()))) <= 5
 
 
 def test_the_index_shows_every_card():
@@ -181,9 +181,9 @@ def test_commands_take_a_name(tmp_path, prints, fails):
 
 def test_fairseqs_commands_take_the_file(tmp_path):
     """fairseq-validate evaluates a model, and fairseq-train trains it further."""
-    adding = ["--hidden-size", 110, "--gru-reset", "before", "--sequence-length", 50]
+    adding = ["--hidden-size", 48, "--gru-reset", "before", "--sequence-length", 50]
     (stats,) = validate(zoo.find("adding"), "--valid-size", 64)["valid"]
-    assert stats["mse"] < 2 * SOLVED
+    assert stats["valid_mse"] < 2 * SOLVED
     stats = train(tmp_path, *adding, "--finetune-from-model", zoo.find("adding"), "--max-update", 2, "--lr", 1e-6)
     assert stats["valid"][-1]["valid_mse"] < 2 * SOLVED
 
