@@ -20,6 +20,8 @@ from skiprnn_plugin.zoo import __main__ as zoo_command
 from ..command_line import ROOT, train, validate
 
 NAMES = ["adding", "imdb", "mnist-rows", "smartwatch"]
+GOOD = "A wonderful film: funny, touching, and one of the best that I have seen. I loved it."
+BAD = "The worst film of the year. The plot is stupid, the acting awful, and I was bored. Avoid it."
 SOLVED = 1.67e-3  # the paper's limit of the adding task's MSE
 
 
@@ -94,7 +96,7 @@ def test_adding_is_solved_with_the_samples_of_its_card(hubs):
     errors = np.array([prediction.values[0] for prediction in predictions]) - targets
     assert (errors**2).mean() < SOLVED
     used = np.mean([prediction.used.mean() for prediction in predictions])
-    assert used == pytest.approx(read_card("adding", "samples used"), abs=0.01)
+    assert 100 * used == pytest.approx(read_card("adding", "samples used"), abs=1)
 
 
 def draw_digit(digit):
@@ -115,17 +117,11 @@ def test_mnist_rows(hubs, digit):
     assert prediction.label == str(digit) and prediction.used.shape == (28,) and 3 < prediction.used.sum() < 28
 
 
-@pytest.mark.parametrize(
-    "text, label",
-    [
-        ("A wonderful film: funny, touching, and one of the best that I have seen. I loved it.", "pos"),
-        ("The worst film of the year. The plot is stupid, the acting awful, and I was bored. Avoid it.", "neg"),
-    ],
-)
+@pytest.mark.parametrize("text, label", [(GOOD, "pos"), (BAD, "neg")], ids=["good", "bad"])
 def test_imdb(hubs, text, label):
     hub = hubs["imdb"]
     (prediction,) = hub.run([hub.encode(text)])
-    assert hub.class_names == ["neg", "pos"] and prediction.label == label and prediction.values.max() > 0.8
+    assert hub.class_names == ["neg", "pos"] and prediction.label == label and prediction.values.max() > 0.7
     words = len(hub.task.tokenize(text))
     assert prediction.used.shape == (words,) and 0 < prediction.used.sum() < words
     # It knows the words of its own dictionary, and no others
@@ -135,13 +131,12 @@ def test_imdb(hubs, text, label):
 def test_smartwatch(hubs):
     hub = hubs["smartwatch"]
     assert len(hub.class_names) == 7 and hub.task.input_size == 6
-    time = np.arange(1200)[:, None] / 50
-    movement = np.sin(2 * np.pi * (0.4 * time + np.arange(6) / 6)) * hub.task.facts.statistics.std
-    still, moved = hub.run([hub.encode(hub.task.facts.statistics.mean + part * movement) for part in (0, 1)])
-    for prediction in (still, moved):
+    mean = hub.task.facts.statistics.mean
+    predictions = list(hub.run([hub.encode(np.tile(sample, (1200, 1))) for sample in (0 * mean, mean)]))
+    for prediction in predictions:
         assert prediction.values.shape == (7,) and prediction.values.sum() == pytest.approx(1)
-        assert prediction.label in hub.class_names and 0 < prediction.used.mean() < 0.9
-    assert np.abs(still.values - moved.values).max() > 0.1
+        assert prediction.used.shape == (1200,) and 0 < prediction.used.mean() < 0.9
+    assert [prediction.label for prediction in predictions] == ["TRAP", "ROW"]
 
 
 @pytest.mark.parametrize("name", ["zoo:", "zoo:smartwach", "zoo:../hub"])
@@ -167,7 +162,7 @@ def test_commands_take_a_name(tmp_path, prints, fails):
     np.save(tmp_path / "recording.npy", np.random.default_rng(0).normal(size=(300, 6)))
     line = prints(predict.main, "zoo:smartwatch", tmp_path / "recording.npy").splitlines()[-1].split("\t")
     assert line[0] in from_pretrained("zoo:smartwatch").class_names and "300" in line
-    assert "neg" in prints(predict.main, "zoo:imdb", "--text", "The worst film of the year.")
+    assert "\nneg\t" in prints(predict.main, "zoo:imdb", "--text", BAD)
     prints(export.main, "zoo:smartwatch", tmp_path / "watch.h")
     assert "watch_" in (tmp_path / "watch.h").read_text()
     # The adding task makes its data itself; the others have to be told where theirs are
