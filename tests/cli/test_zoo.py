@@ -47,7 +47,9 @@ def test_files_hold_a_model_and_nothing_of_its_training(name):
     assert path.stat().st_size < 2_000_000
     state = torch.load(path, map_location="cpu", weights_only=True)  # no code in it is run
     assert not state["last_optimizer_state"] and "metrics" not in state["extra_state"]
-    strings = [text for text in find_strings({**state, "task_state": None})]
+    (precision,) = re.findall(r"^\| weights \| (\w+) precision", zoo.card(name), re.MULTILINE)
+    assert {weights.dtype for weights in state["model"].values()} == {recipe.PRECISIONS[precision]}
+    strings = list(find_strings({**state, "task_state": None}))
     assert "skiprnn_plugin" in strings and not [text for text in strings if "/" in text]
     content = b"".join(read_members(path))
     assert not re.search(rb"(?<![\w<])/(?:home|root|tmp|work|usr|mnt|data|Users)\b", content)
@@ -82,8 +84,12 @@ def test_the_cards_program_prints_what_it_says(name, tmp_path, monkeypatch):
     assert len(list(filter(None, code.splitlines()))) <= 5
 
 
-def test_the_index_shows_every_card():
+def test_the_index_shows_every_card(capsys):
     page = (ROOT / "docs/models.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "models.md", "exec"), {})
+    names, prediction = capsys.readouterr().out.splitlines()
+    assert names == str(NAMES) and prediction.startswith("['neg', 'pos'] [[0.9")
     for name in NAMES:
         assert f'--8<-- "skiprnn_plugin/zoo/{name}.md"' in page
         (row,) = re.findall(rf"^\| `zoo:{name}` .*", page, re.MULTILINE)
