@@ -26,7 +26,7 @@ def find(name: Union[str, Path]) -> Path:
     """
     name = str(name).removeprefix(PREFIX)
     if name not in names():
-        raise FileNotFoundError(f"{PREFIX}{name}: expected one of {', '.join(PREFIX + known for known in names())}")
+        raise FileNotFoundError(f"{PREFIX}NAME: expected a NAME of {', '.join(names())}, got {name!r}")
     return FOLDER / f"{name}.pt"
 
 

@@ -147,7 +147,7 @@ def test_smartwatch(hubs):
 
 @pytest.mark.parametrize("name", ["zoo:", "zoo:smartwach", "zoo:../hub"])
 def test_a_wrong_name_ends_in_one_line_that_lists_the_names(name, fails, capsys):
-    line = f"{name}: expected one of zoo:adding, zoo:imdb, zoo:mnist-rows, zoo:smartwatch"
+    line = f"zoo:NAME: expected a NAME of adding, imdb, mnist-rows, smartwatch, got {name[4:]!r}"
     with pytest.raises(FileNotFoundError) as raised:
         from_pretrained(name)
     assert str(raised.value) == line
