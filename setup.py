@@ -149,6 +149,8 @@ setup(
             "config/*/*.yaml",
             "cli/plot/*.mplstyle",
             "ops/native/skiprnn.h",
+            "zoo/*.md",
+            "zoo/*.pt",
         ]
     },
     ext_modules=[

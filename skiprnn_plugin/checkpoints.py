@@ -13,6 +13,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
+from . import zoo
 from ._fairseq.configuration import read_options
 from .reading import first_sentence
 
@@ -30,6 +31,8 @@ class LoadedModel(NamedTuple):
 
 def find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str] = None) -> Path:
     """The file of a checkpoint. For the arguments and errors see :func:`skiprnn_plugin.hub.from_pretrained`."""
+    if zoo.is_name(path):
+        return zoo.find(path)
     if "://" in str(path):
         path = file_utils.load_archive_file(str(path))
     path = Path(path)

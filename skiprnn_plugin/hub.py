@@ -372,7 +372,8 @@ def from_pretrained(
     """Load a trained model; its training data is not needed.
 
     Args:
-        path: a checkpoint, or a folder (fairseq's save-dir) that holds it.
+        path: a checkpoint, or a folder (fairseq's save-dir) that holds it, or ``zoo:NAME`` for a model that comes with
+            the package (:func:`skiprnn_plugin.zoo.names` lists them).
         checkpoint_file: the checkpoint's name in that folder; None for ``checkpoint_best.pt``, or, if that does not
             exist, ``checkpoint_last.pt``.
         user_dir: the folder of your own fairseq plugin, if the model was trained with one.

@@ -14,7 +14,10 @@ from .command_line import ROOT, run
 from .forked import run_forked
 
 README = ROOT / "README.md"
-PAGES = sorted([README, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks/README.md", *(ROOT / "docs").rglob("*.md")])
+CARDS = [*(ROOT / "skiprnn_plugin/zoo").glob("*.md")]
+PAGES = sorted(
+    [README, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks/README.md", *(ROOT / "docs").rglob("*.md"), *CARDS]
+)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"(fairseq-\w|skiprnn-\w|bash |python |mkdocs |pip )")
 
@@ -57,6 +60,10 @@ TESTS = {
         "test_the_best_checkpoint_is_the_thriftiest",
     ),
     "fairseq-train --user-dir skiprnn_plugin --task feature_classification": ("test_docs.py", "test_getting_started"),
+    "fairseq-train --user-dir skiprnn_plugin --task imdb_sentiment": (
+        "tasks/test_imdb_sentiment.py",
+        "test_trains_validates_and_predicts_in_a_fresh_process",
+    ),
     "fairseq-train --user-dir user_dir_examples/own_dataset": ("test_examples.py", "test_own_dataset_with_a_criterion"),
     "fairseq-validate": ("test_docs.py", "test_readme"),
     "fairseq-validate digits": ("test_speech.py", "test_commands"),
@@ -74,7 +81,9 @@ TESTS = {
     "python -m benchmarks.translation": ("test_benchmark_translation.py", "test_command"),
     "python -m benchmarks.video": ("test_benchmark_video.py", "test_command"),
     "python -m pip wheel": ("conftest.py", "distributions"),
+    "python -m recipes.zoo": ("cli/test_zoo.py", "test_a_file_for_the_zoo_has_half_the_precision"),
     "python -m skiprnn_plugin": ("test_docs.py", "test_readme"),
+    "python -m skiprnn_plugin.zoo": ("cli/test_zoo.py", "test_commands_take_a_name"),
     "python -m tests.made_up_charades": ("cli/test_prepare_charades.py", "test_made_up_videos"),
     "python -m tests.made_up_recordings": ("cli/test_made_up_recordings.py", "test_picture_of_a_model_of"),
     "python docs/draw_gate.py": ("test_docs.py", "test_picture"),

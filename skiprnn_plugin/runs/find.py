@@ -3,16 +3,22 @@
 from pathlib import Path
 from typing import Callable, List, Optional, Sequence
 
+from .. import zoo
 from ..arguments import UserError
 from ..reading import is_hidden
 
 
 def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
-    """The file that a RUN argument names: a save-dir's checkpoint, or the file itself.
+    """The file that a RUN argument names: a model of the zoo, a save-dir's checkpoint, or the file itself.
 
     ``checkpoint`` is ``last`` or ``best``; None means the last one, or else the save-dir's log, or, if it has no log,
     its best checkpoint: ``skiprnn-train`` keeps only that.
     """
+    if zoo.is_name(path):
+        try:
+            return zoo.find(path)
+        except FileNotFoundError as error:
+            raise UserError(str(error)) from error
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
@@ -31,6 +37,8 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
 
 def find_log(path: str) -> Path:
     """The log that a RUN argument names: the only one in a save-dir, or the file itself."""
+    if zoo.is_name(path):
+        raise UserError(f"{path}: expected a run with a log, got a model of the zoo, which has none")
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
