@@ -9,8 +9,8 @@ from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
 
 RUN_HELP = (
-    "a save-dir (its checkpoint_last.pt, its only *.log, or the best checkpoint of skiprnn-train), a checkpoint (*.pt) or "
-    "a model of the zoo (zoo:NAME), which are evaluated again, a log of fairseq-train --log-format json (its last "
+    "a save-dir (its checkpoint_last.pt, its only *.log, or the best checkpoint of skiprnn-train), a checkpoint (*.pt) "
+    "or a model of the zoo (zoo:NAME), which are evaluated again, a log of fairseq-train --log-format json (its last "
     "validation), or the JSON of an earlier skiprnn-report (*.json, all its runs)"
 )
 CHECKPOINT_HELP = "a checkpoint (*.pt), a save-dir for its last one, or a model of the zoo (zoo:NAME)"
