@@ -9,8 +9,6 @@ import math
 import numbers
 from typing import Any, Collection, Optional, Sequence, Tuple
 
-import numpy as np
-
 PATHS = ("_dir", "_path", "data")  # ends of the names of options that name a file or folder
 
 
@@ -68,9 +66,9 @@ def check_fraction(argument: str, value: Any) -> float:
 
 def check_flag(argument: str, value: Any) -> bool:
     """Check for a bool: numbers are refused, because they are probably arguments in the wrong position."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not isinstance(value, bool):
         raise ValueError(f"{argument}: expected True or False, got {value!r}")
-    return bool(value)
+    return value
 
 
 def check_choice(argument: str, value: Any, known: Collection[str]) -> str:

@@ -56,6 +56,10 @@ def _check_rate(name: str, value: Any) -> float:
     return rate
 
 
+def _check_flag(name: str, value: Any) -> bool:
+    return check_flag(name, bool(value) if isinstance(value, np.bool_) else value)
+
+
 def _check_target(name: str, value: Any) -> Optional[float]:
     return None if value is None else check_fraction(name, value)
 
@@ -84,7 +88,7 @@ def draw_seed(name: str, random_state: Any) -> int:
 CHECKS = {
     "cell": _check_cell,
     **dict.fromkeys(("hidden_size", "num_layers", "batch_size", "max_updates"), check_size),
-    **dict.fromkeys(("normalize", "progress"), check_flag),
+    **dict.fromkeys(("normalize", "progress"), _check_flag),
     "device": _check_device,
     "learning_rate": _check_rate,
     "validation_fraction": check_fraction,

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from benchmarks.budget.rules import Controller
-from skiprnn_plugin.arguments import check_flag
 from skiprnn_plugin.modules import Budget, SkipGRU
+from skiprnn_plugin.parameters import read_params
 
 STEPS = 20
 
@@ -296,4 +296,7 @@ def test_numbers_of_numpy():
     """As a search over an array of numpy gives."""
     budget = Budget(np.float32(0.25), np.int64(100))
     assert (budget.rule.target_fraction, budget.rule.ramp_updates) == (0.25, 100)
-    assert check_flag("normalize", np.True_) is True
+    assert read_params({"normalize": np.True_, "target_fraction": np.float32(0.5)}, None) == {
+        "normalize": True,
+        "target_fraction": 0.5,
+    }
