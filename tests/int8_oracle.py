@@ -25,7 +25,7 @@ def round_state(h):
 
 @torch.no_grad()
 def read(rnn, x):
-    """Read a sequence x [T, D] from its beginning. Returns the top layer's state after every step [T, H] and the updates."""
+    """Read a sequence x [T, D]. Returns the top layer's state after every step [T, H] and the updates."""
     cell = CELLS[rnn.cell]
     layers = [w._replace(weight_hh=round_rows(w.weight_hh)) for w in rnn._weights("")]
     h, c = list(rnn.initial_h), None if rnn.initial_c is None else list(rnn.initial_c)
