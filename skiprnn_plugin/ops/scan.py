@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from . import autograd, checks, reference
 from .checks import Integers
 from .engines import check_engine, choose_engine, find_engine
-from .tracing import has_only_shape
+from .tracing import has_only_shape, refuse_unrolling
 from .types import Gate, LayerWeights, SkipState
 
 PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # the dimension of T
@@ -115,6 +115,8 @@ def skip_scan(
         check_engine(engine, features)
         return _scan_shapes(x, weights, state, gate, **options)
     engine = choose_engine(engine, features, x, cell)
+    if find_engine(engine).kernels is None:
+        refuse_unrolling(engine, steps)
     if batch == 0 or steps == 0:
         return _scan_nothing(x, weights, state, gate, **options)
     if find_engine(engine).kernels is not None:
