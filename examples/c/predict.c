@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
     while (cell < 4 && strcmp(text, cells[cell])) cell++;
     if (cell == 4) fail(argv[1], "expected the cell lstm, gru, gru_reset_before or rnn");
     const skiprnn_shape shape = {cell, find_number(&model, "num_layers"), find_number(&model, "input_size"),
-                                 find_number(&model, "hidden_size")};
+                                 find_number(&model, "hidden_size"), SKIPRNN_FLOAT32};
     const int64_t hidden = shape.hidden, layers = shape.layers, outputs = find_number(&model, "output_size");
 
     /* the weights, in the kernels' layout */

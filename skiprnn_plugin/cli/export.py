@@ -19,6 +19,11 @@ program of torch.export). The model must read numbers (not token ids), in one di
 """
 KINDS = {"step": (".onnx", ".h"), "sequence": (".onnx", ".pt2")}  # what a format can hold
 SUFFIXES = (".safetensors", ".h", ".onnx", ".pt2")
+WITHOUT_INT8 = {  # why a format can't hold int8 weights
+    ".safetensors": "the file holds the weights as trained; libskiprnn rounds them itself, see skiprnn.h",
+    ".onnx": "ONNX has no product of int8 weights and an int16 state, and int8 states ruin the gate",
+    ".pt2": "torch has no product of int8 weights and an int16 state",
+}
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -35,6 +40,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "sequence, which reads whole sequences",
     )
     parser.add_argument("--name", help="for OUT.h: what identifiers begin with (default: the name of the file)")
+    parser.add_argument(
+        "--weights",
+        choices=("float32", "int8"),
+        default="float32",
+        help="for OUT.h: how the recurrent weights are stored; int8 takes a quarter of the memory, and reads almost "
+        "the same samples (default: %(default)s)",
+    )
     add_loading_arguments(parser)
     return run_command(PROGRAM, export, parser.parse_args(argv))
 
@@ -48,6 +60,10 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(f"--what: expected {' or '.join(KINDS[args.what])} for {args.what}, got {args.output.name!r}")
     if args.name is not None and suffix != ".h":
         raise UserError(f"--name: expected an OUT that ends in .h, got {args.output.name!r}")
+    if args.weights == "int8" and suffix in WITHOUT_INT8:
+        raise UserError(
+            f"--weights: expected float32, or an OUT that ends in .h, got {args.output.name!r}; {WITHOUT_INT8[suffix]}"
+        )
     name = args.name or args.output.stem.replace("-", "_")
     if suffix == ".h" and not (name.isascii() and name.isidentifier()):
         raise UserError(f"--name: expected letters, digits and _, not beginning with a digit, got {name!r}")
@@ -59,7 +75,7 @@ def export(args: argparse.Namespace) -> str:
 
     try:
         parts = collect_parts(hub)
-        content, what = make(hub.model, parts, suffix, args.what, name)
+        content, what = make(hub.model, parts, suffix, args.what, name, args.weights)
         write_whole(args.output, content)
     except ImportError as error:
         raise UserError(f"{suffix}: needs the package {error.name}; pip install '.[export]'") from error
@@ -70,7 +86,7 @@ def export(args: argparse.Namespace) -> str:
     return f"{args.output}: {what}, {args.output.stat().st_size:,} bytes"
 
 
-def make(model, parts, suffix: str, what: Optional[str], name: str) -> Tuple[bytes, str]:
+def make(model, parts, suffix: str, what: Optional[str], name: str, weights: str) -> Tuple[bytes, str]:
     """The content of the file in the format of its suffix, and what to call it."""
     if suffix == ".safetensors":
         from ..export.safetensors_file import make_safetensors
@@ -79,7 +95,7 @@ def make(model, parts, suffix: str, what: Optional[str], name: str) -> Tuple[byt
     if suffix == ".h":
         from ..export.c_header import make_header
 
-        return make_header(parts, name).encode(), "a model in C"
+        return make_header(parts, name, weights).encode(), "a model in C"
     if suffix == ".onnx":
         from ..export.onnx_file import make_onnx
 

@@ -1,11 +1,12 @@
 """A C header with a whole model: C99, no allocation, for microcontrollers. It reads one wanted sample at a time."""
 
 import re
-from typing import Iterator
+from typing import Dict, Iterator
 
 import numpy as np
 
 from .parts import Parts, check_threshold
+from .quantize import largest_state, quantize_rows
 
 LINE = 8  # numbers in a line of an array
 
@@ -21,8 +22,8 @@ HEAD = """\
  *     NAME_predict(&state, probabilities); at any time
  *
  * NAME_update returns NAME_NEVER when no further sample is wanted. A sample holds NAME_INPUTS numbers as the sensor
- * gives them: they are normalised here. C99; needs expf, tanhf, frexpf and ldexpf. Nothing is allocated; a state takes
- * sizeof(NAME_state) bytes. Do not compile with -ffast-math: the waiting time counts rounded additions.
+ * gives them: they are normalised here. C99; needs expf, tanhf, frexpf and ldexpf$also. Nothing is allocated; a state
+ * takes sizeof(NAME_state) bytes. Do not compile with -ffast-math: the waiting time counts rounded additions.
  */
 #ifndef NAME_H
 #define NAME_H
@@ -52,17 +53,36 @@ static float NAME_dot(const float *a, const float *b, int n) {
 }
 """
 
+# The recurrent product with int8 weights. The largest rounded state is so small that no sum overflows.
+INT8 = """
+/* Rounds the state h to q, 16-bit integers. Returns the unit, by which to multiply them to get h again. */
+static float NAME_round(const float *h, int16_t *q) {
+    float bound = 1.0f;
+    for (int i = 0; i < NAME_HIDDEN; i++)
+        if (fabsf(h[i]) > bound) bound = fabsf(h[i]);
+    const float factor = $most.0f / bound;
+    for (int i = 0; i < NAME_HIDDEN; i++) q[i] = (int16_t)lrintf(h[i] * factor);
+    return bound / $most.0f;
+}
+
+static int32_t NAME_dot_int8(const int8_t *a, const int16_t *b) {
+    int32_t sum = 0;
+    for (int i = 0; i < NAME_HIDDEN; i++) sum += (int32_t)a[i] * b[i];
+    return sum;
+}
+"""
+
 # A layer's new state. The arrays hold a block of NAME_HIDDEN rows for each gate, in torch's order
 LAYERS = {
     "lstm": """
-static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
-                       float *h, float *c) {
+static void NAME_layer(const float *x, int inputs, const float *w, $u_type, const float *b,
+                       const float *d, float *h, float *c) {
     float next[NAME_HIDDEN], sum[4];
-    for (int j = 0; j < NAME_HIDDEN; j++) {
+$round_h    for (int j = 0; j < NAME_HIDDEN; j++) {
         for (int g = 0; g < 4; g++) {
             const int row = g * NAME_HIDDEN + j;
             sum[g] = NAME_dot(w + row * inputs, x, inputs) + b[row] +
-                     NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + d[row];
+                     $u_times_h + d[row];
         }
         c[j] = NAME_sigmoid(sum[1]) * c[j] + NAME_sigmoid(sum[0]) * tanhf(sum[2]);
         next[j] = NAME_sigmoid(sum[3]) * tanhf(c[j]);
@@ -71,14 +91,14 @@ static void NAME_layer(const float *x, int inputs, const float *w, const float *
 }
 """,
     "gru": """
-static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
-                       float *h) {
+static void NAME_layer(const float *x, int inputs, const float *w, $u_type, const float *b,
+                       const float *d, float *h) {
     float next[NAME_HIDDEN], in[3], held[3];
-    for (int j = 0; j < NAME_HIDDEN; j++) {
+$round_h    for (int j = 0; j < NAME_HIDDEN; j++) {
         for (int g = 0; g < 3; g++) {
             const int row = g * NAME_HIDDEN + j;
             in[g] = NAME_dot(w + row * inputs, x, inputs) + b[row];
-            held[g] = NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + d[row];
+            held[g] = $u_times_h + d[row];
         }
         const float z = NAME_sigmoid(in[1] + held[1]);
         next[j] = (1.0f - z) * tanhf(in[2] + NAME_sigmoid(in[0] + held[0]) * held[2]) + z * h[j];
@@ -87,31 +107,30 @@ static void NAME_layer(const float *x, int inputs, const float *w, const float *
 }
 """,
     "gru_reset_before": """
-static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
-                       float *h) {
+static void NAME_layer(const float *x, int inputs, const float *w, $u_type, const float *b,
+                       const float *d, float *h) {
     float gate[2][NAME_HIDDEN], reset[NAME_HIDDEN];
-    for (int g = 0; g < 2; g++)
+$round_h    for (int g = 0; g < 2; g++)
         for (int j = 0; j < NAME_HIDDEN; j++) {
             const int row = g * NAME_HIDDEN + j;
             gate[g][j] = NAME_sigmoid(NAME_dot(w + row * inputs, x, inputs) +
-                                      NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN) + b[row] + d[row]);
+                                      $u_times_h + b[row] + d[row]);
         }
     for (int j = 0; j < NAME_HIDDEN; j++) reset[j] = gate[0][j] * h[j];
-    for (int j = 0; j < NAME_HIDDEN; j++) {
+$round_reset    for (int j = 0; j < NAME_HIDDEN; j++) {
         const int row = 2 * NAME_HIDDEN + j;
         const float n = tanhf(NAME_dot(w + row * inputs, x, inputs) + b[row] +
-                              NAME_dot(u + row * NAME_HIDDEN, reset, NAME_HIDDEN) + d[row]);
+                              $u_times_reset + d[row]);
         h[j] = (1.0f - gate[1][j]) * n + gate[1][j] * h[j];
     }
 }
 """,
     "rnn": """
-static void NAME_layer(const float *x, int inputs, const float *w, const float *u, const float *b, const float *d,
-                       float *h) {
+static void NAME_layer(const float *x, int inputs, const float *w, $u_type, const float *b,
+                       const float *d, float *h) {
     float next[NAME_HIDDEN];
-    for (int j = 0; j < NAME_HIDDEN; j++)
-        next[j] = tanhf(NAME_dot(w + j * inputs, x, inputs) + b[j] +
-                        NAME_dot(u + j * NAME_HIDDEN, h, NAME_HIDDEN) + d[j]);
+$round_h    for (int row = 0; row < NAME_HIDDEN; row++)
+        next[row] = tanhf(NAME_dot(w + row * inputs, x, inputs) + b[row] + $u_times_h + d[row]);
     memcpy(h, next, sizeof next);
 }
 """,
@@ -190,8 +209,33 @@ ACTIVATIONS = {
 }
 
 
-def make_header(parts: Parts, name: str) -> str:
+# What differs between the weights that the header can hold
+WEIGHTS: Dict[str, Dict[str, str]] = {
+    "float32": {
+        "also": "",
+        "u_type": "const float *u",
+        "round_h": "",
+        "round_reset": "",
+        "u_times_h": "NAME_dot(u + row * NAME_HIDDEN, h, NAME_HIDDEN)",
+        "u_times_reset": "NAME_dot(u + row * NAME_HIDDEN, reset, NAME_HIDDEN)",
+    },
+    "int8": {
+        "also": ", lrintf",
+        "u_type": "const int8_t *u, const float *s",
+        "round_h": "    int16_t q[NAME_HIDDEN];\n    float unit = NAME_round(h, q);\n",
+        "round_reset": "    unit = NAME_round(reset, q);\n",
+        "u_times_h": "s[row] * unit * (float)NAME_dot_int8(u + row * NAME_HIDDEN, q)",
+        "u_times_reset": "s[row] * unit * (float)NAME_dot_int8(u + row * NAME_HIDDEN, q)",
+    },
+}
+
+
+def make_header(parts: Parts, name: str, weights: str = "float32") -> str:
     """The text of the header, whose identifiers begin with ``name``.
+
+    Args:
+        weights: a key of ``WEIGHTS``. With ``int8`` the recurrent weights are rounded to 8-bit integers with a scale
+            for each row, and the state is rounded to 16 bits before it is multiplied with them.
 
     Raises:
         ValueError: ``name`` is no identifier of C, or the threshold is 1 or more.
@@ -209,13 +253,19 @@ def make_header(parts: Parts, name: str) -> str:
         "start_c": "    memcpy(state->c, NAME_initial_c, sizeof state->c);\n" if parts.has_c else "",
         "threshold": _number(parts.threshold),
         "normalize": "" if parts.mean is None else NORMALIZE,
-        "calls": "".join(_calls(parts)),
+        "calls": "".join(_calls(parts, weights == "int8")),
         "wait": _wait(parts),
         "meaning": meaning,
         "activation": activation,
+        "most": largest_state(parts.hidden_size),
     }
+    is_int8 = weights == "int8"
     names = "\nstatic const char *const NAME_classes[NAME_OUTPUTS] = {$class_names};\n" if parts.class_names else ""
-    sections = [HEAD, names, *_arrays(parts), SIGMOID, LAYERS[parts.cell], START]
+    layer = LAYERS[parts.cell]
+    for key, value in WEIGHTS[weights].items():
+        layer = layer.replace(f"${key}", value)
+    head = HEAD.replace("$also", WEIGHTS[weights]["also"])
+    sections = [head, names, *_arrays(parts, is_int8), SIGMOID, *([INT8] if is_int8 else []), layer, START]
     sections += [WAIT] if parts.gate_layers else []
     text = "".join([*sections, UPDATE, PREDICT])
     for key, value in values.items():
@@ -232,11 +282,12 @@ NORMALIZE = """\
 """
 
 
-def _calls(parts: Parts) -> Iterator[str]:
+def _calls(parts: Parts, is_int8: bool) -> Iterator[str]:
+    kinds = ("weight_ih", "weight_hh", *(("scale_hh",) if is_int8 else ()), "bias_ih", "bias_hh")
     source = "sample" if parts.mean is None else "x"
     for layer in range(parts.num_layers):
         size = "NAME_INPUTS" if layer == 0 else "NAME_HIDDEN"
-        names = ", ".join(f"NAME_{kind}_l{layer}" for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        names = ", ".join(f"NAME_{kind}_l{layer}" for kind in kinds)
         state = f"state->h[{layer}]" + (f", state->c[{layer}]" if parts.has_c else "")
         yield f"    NAME_layer({source}, {size}, {names}, {state});\n"
         source = f"state->h[{layer}]"
@@ -258,16 +309,22 @@ def _string(text: str) -> str:
     return '"' + "".join(plain) + '"'
 
 
-def _arrays(parts: Parts) -> Iterator[str]:
+def _arrays(parts: Parts, is_int8: bool) -> Iterator[str]:
     for name, array in parts.tensors.items():
-        yield _array(name, array, "float")
+        if is_int8 and name.startswith("weight_hh"):
+            rows, scales = quantize_rows(array)
+            yield _array(name, rows, "int8_t")
+            yield _array(name.replace("weight", "scale"), scales, "float")
+        else:
+            yield _array(name, array, "float")
     for name, array in (("mean", parts.mean), ("std", parts.std)):
         if array is not None:
             yield _array(name, array, "double")
 
 
 def _array(name: str, array: np.ndarray, kind: str) -> str:
-    numbers = [_number(value) if kind == "float" else f"{float(value):.17g}" for value in array.ravel()]
+    write = {"float": _number, "double": lambda value: f"{float(value):.17g}", "int8_t": str}[kind]
+    numbers = list(map(write, array.ravel()))
     lines = [", ".join(numbers[start : start + LINE]) for start in range(0, len(numbers), LINE)]
     return f"\nstatic const {kind} NAME_{name}[{len(numbers)}] = {{\n    " + ",\n    ".join(lines) + ",\n};\n"
 

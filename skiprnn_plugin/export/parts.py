@@ -1,13 +1,15 @@
 """What a trained model consists of, as arrays: what every exporter writes."""
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 import numpy as np
 from torch import Tensor
 
-from ..hub import SkipRNNHub
 from ..ops.cells import CELLS
+
+if TYPE_CHECKING:  # the hub needs fairseq
+    from ..hub import SkipRNNHub
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -54,7 +56,7 @@ class Parts:
         return [self.tensors[f"{name}_l{number}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
 
 
-def collect_parts(hub: SkipRNNHub) -> Parts:
+def collect_parts(hub: "SkipRNNHub") -> Parts:
     """The parts of a trained model.
 
     Raises:

@@ -37,6 +37,7 @@ class Recipe(NamedTuple):
         min_skip: steps that are skipped after an update at least.
         max_skip: steps that are skipped at most.
         native: whether the native engine runs them, otherwise torch.
+        int8: whether the native engine rounds the recurrent weights.
     """
 
     cell: str
@@ -48,6 +49,7 @@ class Recipe(NamedTuple):
     min_skip: int
     max_skip: int
     native: bool
+    int8: bool = False
 
 
 class Stream:
@@ -220,7 +222,8 @@ class NativeStream(Stream):
         super().__init__(recipe, batch_size)
         lib, weights = library.load(), flatten_weights(recipe.weights)
         layers, hidden = len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
-        shape = (NATIVE_CELLS[recipe.cell], layers, self._input_size, hidden)
+        stored = library.INT8 if recipe.int8 else library.FLOAT32
+        shape = (NATIVE_CELLS[recipe.cell], layers, self._input_size, hidden, stored)
         self._packed = PackedWeights(shape, [tensor.data_ptr() for tensor in weights], library.FORWARD)
         self._packed.start_reading()
         gate_layers = () if recipe.gate is None else [layer % layers for layer in recipe.gate.layers]
@@ -501,13 +504,13 @@ def choose_native(engine: str, cell: str, weights: Sequence[LayerWeights]) -> bo
     Raises:
         ValueError: it was asked for by name and can't.
     """
-    if engine not in ("auto", "native"):
+    if engine not in ("auto", "native", "int8"):
         return False
     reason = ENGINES["native"].refuse(weights[0].weight_ih, cell)
     if reason is None and weights[0].norm_weight is not None:
         reason = "has no layer_norm"
-    if reason is not None and engine == "native":
-        raise ValueError(f"engine: 'native' {reason}; expected auto")
+    if reason is not None and engine != "auto":
+        raise ValueError(f"engine: {engine!r} {reason}; expected auto")
     return reason is None
 
 

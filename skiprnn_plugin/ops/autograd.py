@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .custom_op import scan_op
-from .engines import ENGINES
+from .engines import find_engine
 from .tracing import is_autocast_enabled, is_batched, needs_registered_op
 from .types import Gate, LayerWeights, Operands, Options, Results, SkipState, flatten_weights, split_operands
 
@@ -31,7 +31,7 @@ def scan(
     last_only: bool,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """As ``reference.scan``, by the engine of that name, which has ``kernels``; B is 1 or more."""
-    kernels = ENGINES[engine].kernels
+    kernels = find_engine(engine).kernels
     weights = flatten_weights(weights)
     h, c, p, acc = state
     autocast = is_autocast_enabled(x.device.type)  # the table has refused engines that do not take its dtype
@@ -48,6 +48,10 @@ def scan(
     keep = torch.is_grad_enabled() and any(
         [tensor is not None and tensor.requires_grad for tensor in (*operands, *weights)]
     )
+    if keep and kernels.backward is None:
+        raise ValueError(
+            f"engine: {engine!r} has no gradients; call it under torch.no_grad(), or expected auto for training"
+        )
     with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
         if registered:
             results = scan_op(operands, weights, options, engine, keep)
@@ -73,7 +77,7 @@ class Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, engine: str, options: Options, *tensors):
         tensors = (x, *tensors)
-        kernels = ENGINES[engine].kernels
+        kernels = find_engine(engine).kernels
         results, saved = kernels.forward(*split_operands(tensors), options, True)
         ctx.set_materialize_grads(not kernels.accepts_none)
         ctx.engine, ctx.options, ctx.num_tensors = engine, options, len(tensors)
@@ -91,7 +95,7 @@ class Scan(torch.autograd.Function):
                 f"engine {ctx.engine!r}: takes no batched gradients, such as those of jacobian(vectorize=True); "
                 "expected engine='reference' for them"
             )
-        d_operands, d_weights = ENGINES[ctx.engine].kernels.backward(
+        d_operands, d_weights = find_engine(ctx.engine).kernels.backward(
             *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needs_dx
         )
         dx, *others = _refuse_second((*d_operands, *d_weights), (*tensors, *gradients), ctx.engine)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .checks import check_compiled_span
-from .engines import ENGINES
+from .engines import find_engine
 from .types import Operands, Options, Results, split_operands
 
 REQUIRED = ("x", "h")  # operands that are never None
@@ -56,7 +56,7 @@ def _forward(*arguments):
     """The results, then what the engine's backward needs."""
     operands, weights, options, engine, (keep,) = _parse(arguments)
     check_compiled_span(operands.begin, operands.end, operands.x.shape[1])
-    results, saved = ENGINES[engine].kernels.forward(operands, weights, options, keep)
+    results, saved = find_engine(engine).kernels.forward(operands, weights, options, keep)
     return _without_none((*results, *saved), operands.x)
 
 
@@ -75,7 +75,7 @@ def _(*arguments):
     )
     saved = ()
     if keep:
-        saved = ENGINES[engine].kernels.fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
+        saved = find_engine(engine).kernels.fake_saved(operands, options, torch.library.get_ctx().new_dynamic_size)
     return _without_none((*results, *saved), x)
 
 
@@ -87,7 +87,7 @@ def _(*arguments):
 def _backward(*arguments):
     """The gradients of the operands, then those of the weights."""
     operands, weights, options, engine, (saved, updates, gradients, need_dx) = _parse(arguments)
-    d_operands, d_weights = ENGINES[engine].kernels.backward(
+    d_operands, d_weights = find_engine(engine).kernels.backward(
         operands, weights, options, saved, updates, Results(*gradients), need_dx
     )
     return _without_none((*d_operands, *d_weights), operands.x)

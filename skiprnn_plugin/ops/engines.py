@@ -1,6 +1,7 @@
 """The table of engines, and the choice among them.
 
 An engine is a row of :data:`ENGINES`. To add one, write its row; the tests that run over the table then test it too.
+:data:`INFERENCE_ENGINES` are further ones, whose results differ a little from the specification.
 """
 
 import logging
@@ -28,13 +29,13 @@ class Kernels(NamedTuple):
 
     Attributes:
         forward: results, and what ``backward`` needs if it is told to keep that.
-        backward: the gradients of the operands and weights.
+        backward: the gradients of the operands and weights; None if the engine has none.
         fake_saved: tensors like those that ``forward`` keeps, for ``torch.compile``.
         accepts_none: whether ``p`` may be None for 1, ``acc`` for 0, and a result's gradient for 0.
     """
 
     forward: Callable
-    backward: Callable
+    backward: Optional[Callable]
     fake_saved: Callable
     accepts_none: bool = False
 
@@ -112,7 +113,20 @@ ENGINES: Dict[str, Engine] = {
     "reference": Engine(scan=reference.scan, features=frozenset(FEATURES)),
 }
 
+# Faster ones for trained models, which only approximate the specification and have no gradients. ``auto`` never takes
+# one of them
+INFERENCE_ENGINES: Dict[str, Engine] = {
+    "int8": ENGINES["native"]._replace(
+        kernels=Kernels(native.forward_int8, None, native.fake_saved, accepts_none=True),
+    ),
+}
+
 _announced = set()
+
+
+def find_engine(name: str) -> Engine:
+    """The engine of that name, which exists."""
+    return ENGINES[name] if name in ENGINES else INFERENCE_ENGINES[name]
 
 
 def choose_engine(name: str, features: Collection[str], x: Tensor, cell: str) -> str:
@@ -124,7 +138,7 @@ def choose_engine(name: str, features: Collection[str], x: Tensor, cell: str) ->
     """
     check_engine(name, features)
     if name != "auto":
-        reason = ENGINES[name].refuse(x, cell, emulated=True)
+        reason = find_engine(name).refuse(x, cell, emulated=True)
         if reason is not None:
             others = [other for other, engine in ENGINES.items() if engine.refuse(x, cell) is None]
             raise ValueError(f"engine: {name!r} {reason}; expected auto or one of {', '.join(sorted(others))}")
@@ -146,9 +160,9 @@ def check_engine(name: str, features: Collection[str]) -> None:
     """Raise ValueError unless the engine, or ``auto``, exists and has these of ``FEATURES``."""
     if name == "auto":
         return
-    if name not in ENGINES:
+    if name not in ENGINES and name not in INFERENCE_ENGINES:
         raise ValueError(f"engine: unknown engine {name!r}; expected one of {', '.join(sorted({*ENGINES, 'auto'}))}")
     for feature in features:
-        if feature not in ENGINES[name].features:
+        if feature not in find_engine(name).features:
             able = ", ".join(sorted(other for other, engine in ENGINES.items() if feature in engine.features))
             raise ValueError(f"engine: {name!r} has no {feature}; expected auto or one of {able}")

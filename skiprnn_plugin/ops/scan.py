@@ -8,8 +8,8 @@ from torch.nn.functional import pad
 
 from . import autograd, checks, reference
 from .checks import Integers
-from .engines import ENGINES, check_engine, choose_engine
-from .tracing import has_only_shape
+from .engines import check_engine, choose_engine, find_engine
+from .tracing import has_only_shape, refuse_unrolling
 from .types import Gate, LayerWeights, SkipState
 
 PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # the dimension of T
@@ -56,7 +56,8 @@ def skip_scan(
         recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
             RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
         last_only: return only the last output.
-        engine: a key of ``ENGINES``, or ``auto`` for the fastest that can do what is asked, which it logs.
+        engine: a key of ``ENGINES``, or ``auto`` for the fastest that can do what is asked, which it logs;
+            or a key of ``INFERENCE_ENGINES``: ``int8``, which is faster and only for trained models.
 
     Returns:
         output: the top layer's hidden state after every step, [B, T, H] (0 at padding); with ``last_only`` after the
@@ -114,11 +115,13 @@ def skip_scan(
         check_engine(engine, features)
         return _scan_shapes(x, weights, state, gate, **options)
     engine = choose_engine(engine, features, x, cell)
+    if find_engine(engine).kernels is None:
+        refuse_unrolling(engine, steps)
     if batch == 0 or steps == 0:
         return _scan_nothing(x, weights, state, gate, **options)
-    if ENGINES[engine].kernels is not None:
+    if find_engine(engine).kernels is not None:
         return autograd.scan(engine, x, weights, state, gate, **options)
-    return ENGINES[engine].scan(x, weights, state, gate, **options)
+    return find_engine(engine).scan(x, weights, state, gate, **options)
 
 
 def _scan_shapes(x, weights, state, gate, *, last_only, **options):

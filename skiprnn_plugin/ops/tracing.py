@@ -81,6 +81,17 @@ def is_autocast_enabled(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
 
 
+def refuse_unrolling(engine: str, steps: int) -> None:
+    """Raise a ValueError if torch.export would unroll a loop over a number of steps that it was told to keep variable:
+    it may not say so, and the program would then read that many steps, whatever it is given. With ``strict=True`` the
+    number looks like any other, so that the loop is refused there."""
+    if torch.compiler.is_exporting() and (torch.compiler.is_dynamo_compiling() or not isinstance(steps, int)):
+        raise ValueError(
+            f"engine: {engine!r} would fix the number of steps at that of the example in an exported program; expected "
+            "auto without layer norm, native or indexed; or strict=False, and no dynamic dimension of the steps"
+        )
+
+
 def record_module(module: Module, proxy: Proxy, *arguments) -> Proxy:
     """The call of a module as one node of a graph, as ``torch.fx.symbolic_trace`` records those of torch.nn's modules;
     ``proxy`` is torch.fx's stand-in for the first argument."""

@@ -30,7 +30,7 @@ int main(void) {
     const size_t sizes[] = {ROWS * INPUT, ROWS * HIDDEN, ROWS, ROWS, HIDDEN, HIDDEN, 1, STEPS * INPUT};
     for (int i = 0; i < 8; i++)
         if (fread(parts[i], sizeof(float), sizes[i], stdin) != sizes[i]) return 1;
-    const skiprnn_shape shape = {SKIPRNN_GRU, 1, INPUT, HIDDEN};
+    const skiprnn_shape shape = {SKIPRNN_GRU, 1, INPUT, HIDDEN, SKIPRNN_FLOAT32};
     const float *const weights[] = {weight_ih, weight_hh, bias_ih, bias_hh};
     float *packed = aligned(sizeof(float) * skiprnn_packed_size(&shape, SKIPRNN_FORWARD));
     uint64_t known = 0;

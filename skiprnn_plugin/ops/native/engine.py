@@ -9,7 +9,20 @@ from torch import Tensor
 
 from ..types import Operands, Options, Results
 from . import areas, library
-from .library import BACKWARD, BACKWARD_TO_X, FAULTS, FORWARD, Incoming, Outgoing, Problem, Result, Saved, Shape
+from .library import (
+    BACKWARD,
+    BACKWARD_TO_X,
+    FAULTS,
+    FLOAT32,
+    FORWARD,
+    INT8,
+    Incoming,
+    Outgoing,
+    Problem,
+    Result,
+    Saved,
+    Shape,
+)
 from .packing import pack
 
 CELLS = {"lstm": 0, "gru": 1, "gru_reset_before": 2, "rnn": 3}
@@ -18,11 +31,12 @@ SMALL = 1 << 25  # bytes; malloc keeps blocks up to this size for later use
 
 
 def forward(
-    operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
+    operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool, stored: int = FLOAT32
 ) -> Tuple[Results, List[Optional[Tensor]]]:
     """The results, and what the backward needs if ``keep`` is true: the updates' records, every sequence's last record
-    and number of updates [B, 2], and W x + b of every step (None for inputs that are not wide)."""
-    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options)
+    and number of updates [B, 2], and W x + b of every step (None for inputs that are not wide). ``stored`` is how the
+    recurrent weights are packed."""
+    lib, (problem, shape, operands, weights) = library.load(), _describe(operands, weights, options, stored)
     x, h, c = operands.x, operands.h, operands.c
     batch, steps, hidden = *x.shape[:2], h.shape[2]
     results = Results(
@@ -46,6 +60,13 @@ def forward(
     saved = Saved(to_records, capacity, 0, *addresses)
     _run_forward(lib, problem, result, saved, shape, weights)
     return results, [records[: saved.used * size], chains, projected]
+
+
+def forward_int8(
+    operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
+) -> Tuple[Results, List[Optional[Tensor]]]:
+    """As ``forward``, with recurrent weights that are rounded to int8. There is no backward, so ``keep`` is false."""
+    return forward(operands, weights, options, False, INT8)
 
 
 def _run_forward(
@@ -100,7 +121,7 @@ def fake_saved(operands: Operands, options: Options, new_size: Callable) -> List
 
 
 def _describe(
-    operands: Operands, weights: Sequence[Tensor], options: Options
+    operands: Operands, weights: Sequence[Tensor], options: Options, stored: int = FLOAT32
 ) -> Tuple[Problem, Tuple[int, ...], Operands, List[Tensor]]:
     """The problem for the library, yet without packed weights, and its shape; the operands in the form that the library
     reads, which must live as long as the problem does; and the weights, contiguous."""
@@ -113,7 +134,7 @@ def _describe(
         batch_stride, step_stride, _ = x.stride()
     count, _, hidden = operands.h.shape
     weights, others = _contiguous(weights), _contiguous(others)
-    shape = (CELLS[options.cell], count, inputs, hidden)
+    shape = (CELLS[options.cell], count, inputs, hidden, stored)
     problem = Problem(
         _struct(shape),
         batch,

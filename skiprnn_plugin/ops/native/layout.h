@@ -16,6 +16,7 @@ constexpr int64_t STRIP = 16;
 
 inline int64_t strips_of(int64_t size) { return (size + STRIP - 1) / STRIP; }
 inline int64_t padded(int64_t size) { return strips_of(size) * STRIP; }
+inline int64_t pairs_of(int64_t size) { return (size + 1) / 2; }
 
 /* Inputs wider than this are projected by large products: of all steps at once if a backward follows, otherwise only of
  * the steps that are updated. */
@@ -43,12 +44,14 @@ constexpr CellLayout CELLS[] = {
 };
 
 /* Offsets, in floats, of the parts of one layer's packed weights. Matrices are stored in strips of 16 columns:
- * [strip][k][16]. */
+ * [strip][k][16]; weight_hh of SKIPRNN_INT8 with every two k together, [strip][pairs_of(H)][16][2], in int16_t, which
+ * processors multiply as they are. */
 struct PackedOffsets {
     int64_t bias; /* [sums][padded(H)] */
     int64_t ih;   /* weight_ih for x W^T, k over inputs; transposed: for dsums W, k over gates * padded(H) */
     int64_t hh;
-    int64_t size; /* of the whole layer */
+    int64_t scale; /* with SKIPRNN_INT8: the scale of every row of weight_hh [gates][padded(H)] */
+    int64_t size;  /* of the whole layer */
 };
 
 inline int64_t inputs_of(const skiprnn_shape &shape, int64_t layer) { return layer == 0 ? shape.input : shape.hidden; }
@@ -60,7 +63,9 @@ inline PackedOffsets packed_layer(const skiprnn_shape &shape, int64_t layer) {
     offsets.bias = 0;
     offsets.ih = cell.sums * width;
     offsets.hh = offsets.ih + cell.gates * width * inputs_of(shape, layer);
-    offsets.size = padded(offsets.hh + cell.gates * width * shape.hidden);
+    const bool is_int8 = shape.weights == SKIPRNN_INT8;
+    offsets.scale = offsets.hh + cell.gates * width * (is_int8 ? pairs_of(shape.hidden) : shape.hidden);
+    offsets.size = padded(offsets.scale + (is_int8 ? cell.gates * width : 0));
     return offsets;
 }
 
@@ -68,7 +73,7 @@ inline PackedOffsets packed_layer(const skiprnn_shape &shape, int64_t layer) {
 inline PackedOffsets transposed_layer(const skiprnn_shape &shape, int64_t layer, bool for_x) {
     const int64_t depth = CELLS[shape.cell].gates * padded(shape.hidden);
     PackedOffsets offsets;
-    offsets.bias = offsets.hh = 0;
+    offsets.bias = offsets.hh = offsets.scale = 0;
     offsets.ih = padded(shape.hidden) * depth;
     offsets.size = offsets.ih + (layer == 0 && !for_x ? 0 : padded(inputs_of(shape, layer)) * depth);
     return offsets;

@@ -14,10 +14,11 @@ from typing import Callable, List, NamedTuple, Optional
 from ..tracing import constant_in_compiled_code
 from ..types import Operands, Results
 
-ABI = 7
+ABI = 8
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip on a machine with a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are used for; the last one also computes x's gradient
+FLOAT32, INT8 = range(2)  # how recurrent weights are packed
 FAULTS = {1: "there is not enough memory", 2: "there are more updates than records"}
 NO_ROW, TOO_EARLY, TOO_LATE = 3, 4, 5  # faults of a stream
 
@@ -25,7 +26,7 @@ NO_ROW, TOO_EARLY, TOO_LATE = 3, 4, 5  # faults of a stream
 class Shape(Structure):
     """``skiprnn_shape``. The fields of all structures in this file are documented in ``skiprnn.h``."""
 
-    _fields_ = [(name, c_int64) for name in ("cell", "layers", "input", "hidden")]
+    _fields_ = [(name, c_int64) for name in ("cell", "layers", "input", "hidden", "weights")]
 
 
 def _pointers(*names: str) -> list:

@@ -4,6 +4,8 @@
 #define SKIPRNN_PACKING_H
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 
 #include "layout.h"
@@ -23,6 +25,27 @@ void pack_columns(Portion portion, const float *from, int64_t rows, int64_t dept
                 for (int64_t k = first; k < last; k++) to[(strip * depth + k) * STRIP + lane] = exists ? row[k] : 0;
             }
         }
+}
+
+/* Rounds the rows of a recurrent matrix, `from` [size, size], to 8-bit integers with a scale each: row n is about
+ * scale[n] times its integers. Both are padded with zeros. */
+void pack_int8(Portion portion, const float *from, int64_t size, int16_t *to, float *scale) {
+    const int64_t pairs = pairs_of(size);
+    for (int64_t n = portion.begin(strips_of(size)) * STRIP; n < portion.end(strips_of(size)) * STRIP; n++) {
+        const float *row = from + n * size;
+        float largest = 0;
+        bool finite = true;
+        for (int64_t k = 0; k < size && n < size; k++) {
+            finite = finite && std::isfinite(row[k]);
+            largest = std::max(largest, std::fabs(row[k]));
+        }
+        const float step = largest / 127;
+        const bool rounds = finite && step >= FLT_MIN;
+        scale[n] = rounds ? step : finite ? 0 : NAN;
+        int16_t *lane = to + (n / STRIP * pairs * STRIP + n % STRIP) * 2;
+        for (int64_t k = 0; k < 2 * pairs; k++)
+            lane[k / 2 * STRIP * 2 + k % 2] = rounds && k < size ? (int16_t)std::lrint(row[k] / step) : 0;
+    }
 }
 
 /* to[first + k][16 s + lane] = from[k][16 s + lane], where `from` [rows, columns] is one gate's part of a matrix. `to`
@@ -54,8 +77,12 @@ void pack_layer(Portion portion, const skiprnn_shape &shape, int64_t layer, cons
     for (int g = 0; g < cell.gates; g++) {
         const int64_t ih = cell.ih_order[g], hh = cell.hh_order[g];
         pack_columns(portion, weights[0] + ih * hidden * input, hidden, input, packed + offsets.ih + g * width * input);
-        pack_columns(portion, weights[1] + hh * hidden * hidden, hidden, hidden,
-                     packed + offsets.hh + g * width * hidden);
+        const float *recurrent = weights[1] + hh * hidden * hidden;
+        if (shape.weights == SKIPRNN_INT8)
+            pack_int8(portion, recurrent, hidden, (int16_t *)(packed + offsets.hh) + g * width * pairs_of(hidden) * 2,
+                      packed + offsets.scale + g * width);
+        else
+            pack_columns(portion, recurrent, hidden, hidden, packed + offsets.hh + g * width * hidden);
         for (int64_t k = portion.begin(width); k < std::min(portion.end(width), hidden); k++) {
             packed[offsets.bias + g * width + k] += weights[2][ih * hidden + k];
             packed[offsets.bias + (cell.hh_at + g) * width + k] += weights[3][hh * hidden + k];

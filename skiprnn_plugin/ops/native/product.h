@@ -126,33 +126,40 @@ void multiply_with(const Product &product, bool backwards) {
 constexpr int64_t TRANSFER = 6 * 1024;
 constexpr int64_t FLOATS_AT_ONCE = 128; /* floats in one such transfer */
 
-/* Calls `work` with the product on this thread or, if that is faster, with parts of it on the team's threads. A part
- * has some of the strips. Sharing pays if it saves more time than it costs to start the parts, to learn that they are
- * done, and to transfer `floats` floats between the cores. */
+/* Calls work(begin, end) with all `strips` strips of a product on this thread or, if that is faster, with some of them
+ * on each of the team's threads. Sharing pays if it saves more time than it costs to start the parts, to learn that they
+ * are done, and to transfer `floats` floats between the cores. */
 template <class Work>
-void share(const Team &team, int64_t floats, const Product &product, const Work &work) {
-    if (team.threads == 1) return work(product);
-    int64_t parts = product.rows * product.strips * STRIP * product.depth / (TRANSFER * (2 + floats / FLOATS_AT_ONCE));
+void share(const Team &team, int64_t floats, int64_t multiply_adds, int64_t strips, const Work &work) {
+    if (team.threads == 1) return work(0, strips);
+    int64_t parts = multiply_adds / (TRANSFER * (2 + floats / FLOATS_AT_ONCE));
     parts = parts < team.threads ? parts : team.threads;
-    parts = parts < product.strips ? parts : product.strips;
-    if (parts < 2) return work(product);
+    parts = parts < strips ? parts : strips;
+    if (parts < 2) return work(0, strips);
     const struct {
-        const Product &product;
         const Work &work;
-        int64_t parts;
-    } shared = {product, work, parts};
+        int64_t strips, parts;
+    } shared = {work, strips, parts};
     const auto part = [](const void *all, int64_t index) noexcept {
-        const auto &[product, work, parts] = *(const decltype(shared) *)all;
+        const auto &[work, strips, parts] = *(const decltype(shared) *)all;
         const Portion portion = {index, parts};
-        const int64_t begin = portion.begin(product.strips);
-        Product section = product;
-        section.strips = portion.end(product.strips) - begin;
-        section.b += begin * product.b_strip;
-        if (section.init) section.init += begin * STRIP;
-        section.c += begin * STRIP;
-        work(section);
+        work(portion.begin(strips), portion.end(strips));
     };
     team.run(parts, part, &shared);
+}
+
+/* As above; `work` takes a product of some of the strips. */
+template <class Work>
+void share(const Team &team, int64_t floats, const Product &product, const Work &work) {
+    share(team, floats, product.rows * product.strips * STRIP * product.depth, product.strips,
+          [&](int64_t begin, int64_t end) {
+              Product section = product;
+              section.strips = end - begin;
+              section.b += begin * product.b_strip;
+              if (section.init) section.init += begin * STRIP;
+              section.c += begin * STRIP;
+              work(section);
+          });
 }
 
 /* C = init + A B, with A by rows and B in packed strips. */

@@ -1,5 +1,6 @@
 /* The native engine: fused kernels for Skip RNNs, on the CPU, in float32. It goes from update to update instead of from
  * step to step.
+ * Recurrent weights can be rounded to int8 if no backward follows (SKIPRNN_INT8).
  *
  * This is a C ABI that does not need torch. The caller allocates everything that outlives a call. Arrays are
  * contiguous, and their last index varies fastest, unless their strides are given too. B, T, D, H, L and G are the
@@ -24,11 +25,15 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 7
+#define SKIPRNN_ABI 8
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are used for: a forward, a backward, or a backward that computes the gradient of x too. */
 enum { SKIPRNN_FORWARD = 0, SKIPRNN_BACKWARD = 1, SKIPRNN_BACKWARD_TO_X = 2 };
+/* How the recurrent weights are packed. SKIPRNN_INT8 is for a forward that no backward follows, and for streams: every
+ * row of weight_hh is rounded to 8-bit integers with a scale, and the state is rounded to 16 bits before it is multiplied
+ * with them. It is faster, and its results differ a little. Everything else is float32. */
+enum { SKIPRNN_FLOAT32 = 0, SKIPRNN_INT8 = 1 };
 enum {
     SKIPRNN_OK = 0,
     SKIPRNN_NO_MEMORY = 1,
@@ -41,6 +46,7 @@ enum {
 
 typedef struct {
     int64_t cell, layers, input, hidden;
+    int64_t weights; /* SKIPRNN_FLOAT32 or SKIPRNN_INT8 */
 } skiprnn_shape;
 
 /* What a scan reads. A pointer may be NULL only if its comment says so. */

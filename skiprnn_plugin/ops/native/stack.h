@@ -6,7 +6,7 @@
 
 #include "cells.h"
 #include "clock.h"
-#include "product.h"
+#include "product_int8.h"
 
 namespace {
 
@@ -62,6 +62,8 @@ private:
 struct Layer {
     const float *bias, *ih, *hh;
     int64_t input, ih_strip, hh_strip;
+    const int16_t *hh_int8; /* with SKIPRNN_INT8, in place of `hh` */
+    const float *hh_scale;
     float *h, *c; /* the states that are held, by state, [width]; c NULL without cell state */
     float *u;     /* U h of the states, by state, [hh_first][width]; NULL if U h is added to the sums directly */
     float *new_h, *new_c; /* candidates, by place, [width]; equal to h and c if candidates overwrite the states */
@@ -81,6 +83,8 @@ struct Stack {
     const float **ready = nullptr; /* W x + b, by place, or NULL; if `projected` is NULL too, it is computed here */
     float *gate_weight;            /* [gate_count][width] */
     float *logits;                 /* [padded(places)] */
+    int16_t *rounded = nullptr;    /* with SKIPRNN_INT8: rounded states, by place [places][width] */
+    float *units = nullptr;        /* and their units [places] */
     Memory memory;
 
     static void *operator new(size_t, void *at) { return at; }  // <new> belongs to the C++ library
@@ -97,6 +101,10 @@ struct Stack {
         x = memory.take(places * p.shape.input);
         gate_weight = memory.take(p.gate_count * width);
         logits = memory.take(padded(places));
+        if (p.shape.weights == SKIPRNN_INT8) {
+            rounded = memory.take_of<int16_t>(places * width);
+            units = memory.take(places);
+        }
         if (memory.failed) return;
         const float *packed = p.packed;
         for (int64_t l = 0; l < p.shape.layers; l++) {
@@ -105,6 +113,8 @@ struct Stack {
             layer.bias = packed + offsets.bias;
             layer.ih = packed + offsets.ih;
             layer.hh = packed + offsets.hh;
+            layer.hh_int8 = (const int16_t *)layer.hh;
+            layer.hh_scale = packed + offsets.scale;
             packed += offsets.size;
             layer.input = inputs_of(p.shape, l);
             layer.ih_strip = layer.input * STRIP;
@@ -146,17 +156,13 @@ struct Stack {
             Layer &layer = layers[l];
             float *kept = layer.kept + first * kept_row;
             project(l, first, count, at);
-            if (!layer.u)
-                multiply(team, layer.h, width, layer.hh, layer.hh_strip, kept + cell.hh_at * width, kept_row,
-                         kept + cell.hh_at * width, kept_row, count, cell.hh_first * strips, hidden, turn());
+            if (!layer.u) add_recurrent(layer, layer.h, 0, cell.hh_first, kept + cell.hh_at * width, count, turn());
             const auto u = [&](int64_t i) { return layer.u ? layer.u + at[i].state * u_row : nullptr; };
             if constexpr (CELL == SKIPRNN_GRU_RESET_BEFORE) {
                 float *reset_h = layer.reset_h + first * width;
                 for (int64_t i = 0; i < count; i++)
                     reset(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width, reset_h + i * width);
-                float *n = kept + 2 * width;
-                multiply(team, reset_h, width, layer.hh + 2 * strips * layer.hh_strip, layer.hh_strip, n, kept_row, n,
-                         kept_row, count, strips, hidden);
+                add_recurrent(layer, reset_h, 2, 1, kept + 2 * width, count, false);
             }
             for (int64_t i = 0; i < count; i++)
                 combine<CELL, KEEP>(hidden, kept + i * kept_row, u(i), layer.h + at[i].state * width,
@@ -202,6 +208,29 @@ struct Stack {
 
 private:
     bool turned = false;
+
+    /* Adds U a of `gates` gates, from the `first`-th on, to the sums of `count` places. `a` is h, or r h. */
+    void add_recurrent(const Layer &layer, const float *a, int64_t first, int64_t gates, float *sums, int64_t count,
+                       bool backwards) {
+        if (!rounded) {
+            multiply(team, a, width, layer.hh + first * strips * layer.hh_strip, layer.hh_strip, sums, kept_row, sums,
+                     kept_row, count, gates * strips, hidden, backwards);
+            return;
+        }
+        const int64_t pairs = pairs_of(hidden);
+        for (int64_t i = 0; i < count; i++) units[i] = round_state(hidden, a + i * width, rounded + i * width);
+        const Int8Product product = {count,
+                                     gates * strips,
+                                     pairs,
+                                     rounded,
+                                     width,
+                                     layer.hh_int8 + first * width * pairs * 2,
+                                     units,
+                                     layer.hh_scale + first * width,
+                                     sums,
+                                     kept_row};
+        multiply_int8(team, product, backwards);
+    }
 
     /* Writes W x + b to the sums. */
     void project(int64_t l, int64_t first, int64_t count, const Place *at) {
