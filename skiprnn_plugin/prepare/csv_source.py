@@ -11,7 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ..data.manifest import check_name, clean_value
-from ..data.targets import are_targets, parse_target
+from ..data.targets import CURE, are_targets, find_missing
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
 from .write_features import Source
@@ -127,13 +127,12 @@ def _find_targets(
         return None
     given = [recording.row["label"] for recording in recordings]
     labels = [label.replace(",", ".") if delimiter != "," else label for label in given]
-    places = [place for place, label in enumerate(labels) if parse_target(label) is None]
-    fractions = sum(are_targets([label]) for label in labels)
-    if places and (regression or 2 * fractions >= len(labels)):
-        line, label = recordings[places[0]].line, given[places[0]]
-        cure = "" if regression else ", as the other labels are; --no-regression takes labels as classes"
+    missing = find_missing(labels, regression)
+    if missing is not None:
+        line, label = recordings[missing].line, given[missing]
+        cure = "" if regression else CURE
         raise ValueError(f"{path}:{line}: label: expected a number to predict, got {label!r}{cure}")
-    if places or not (regression or fractions):
+    if not (regression or are_targets(labels)):
         return None
     if any("." in label for label in given) and labels != given:
         raise ValueError(f"{path}: label: expected decimal points or decimal commas, got both")

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
-from ..data.manifest import CLASSES, MANIFEST
+from ..data.manifest import CLASSES, MANIFEST, write_line
 from ..reading import show_progress
 
 RECORD = "prepare.json"
@@ -201,9 +201,9 @@ def _finish(
 def _write_manifest(path: Path, found: List[Tuple[Dict[str, str], int]]) -> None:
     others = [column for column in found[0][0] if column not in COLUMNS]
     with open(path, "w", encoding="utf-8") as file:
-        file.write("\t".join([*COLUMNS, *others]) + "\n")
+        file.write(write_line([*COLUMNS, *others]))
         for row, steps in found:
-            file.write("\t".join([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]) + "\n")
+            file.write(write_line([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]))
 
 
 def compute_statistics(folder: Path, split: str) -> Statistics:
