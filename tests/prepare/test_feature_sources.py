@@ -5,7 +5,7 @@ import pytest
 
 from skiprnn_plugin.data.manifest import read_manifest
 from skiprnn_plugin.prepare.feature_sources import read_folder
-from skiprnn_plugin.prepare.write_features import write_features
+from skiprnn_plugin.prepare.write_features import Source, write_features
 
 
 def write_folder(folder, labels, header="sequence,split,label", more=("",)):
@@ -59,3 +59,22 @@ def test_values_that_are_too_long_for_the_csv_module(tmp_path, line):
         ValueError, match=rf"manifest.csv:{line}: can't be read \(field larger .*\); manifest.tsv, with"
     ):
         read_folder(write_folder(tmp_path, ["a", "b"], header, ("," + "x" * 140_000,)))
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_an_interruption_does_not_lose_what_was_rounded(tmp_path, place):
+    """The first sequence has large numbers that differ little, of which float32 loses the difference."""
+    arrays = [1.7e9 + np.random.default_rng(0).normal(size=(5, 2)), *np.full((3, 5, 2), 1_699_999_872.0)]
+    rows = [{"sequence": f"{n}", "split": ("train", "valid")[n % 2], "label": "ab"[n % 2]} for n in range(4)]
+    source = Source(tmp_path, rows, 2, ["a", "b"], arrays.__getitem__)
+
+    def interrupted(position):
+        if position == place:
+            raise KeyboardInterrupt
+        return arrays[position]
+
+    (tmp_path / "dest").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        write_features(source._replace(load=interrupted), tmp_path / "dest", "float32", {})
+    assert write_features(source, tmp_path / "dest", "float32", {})["rounded"] == [0, 1]
+    assert not list((tmp_path / "dest").glob("unfinished*"))
