@@ -3,7 +3,7 @@
 import csv
 import itertools
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, TextIO
+from typing import Iterator, List, Optional, Sequence, Set, TextIO
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..arguments import UserError
 from ..reading import first_sentence
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+SEQUENCE = "sequence"  # the column of a table that says which sequence a step belongs to
 DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
 
@@ -50,12 +51,13 @@ def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.nda
         feature_names: the columns to return where the file has a header; None: all, in the file's order.
 
     Raises:
-        UserError: the file holds something else, lacks one of ``feature_names``, or has a first line of numbers that
-            may be names as well.
+        UserError: the file holds something else, or lacks one of ``feature_names``, or has a first line of numbers that
+            may be names as well, or several sequences, as the table does that a model is trained on.
     """
     header = _read_header(path, feature_names)
     rows: List[List[float]] = []
     places: Optional[List[int]] = None  # of the columns to return; None: all
+    sequences: Set[str] = set()  # the names of those that the steps belong to
     are_whole, width = True, 0
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     with _open_csv(path) as file:
@@ -71,6 +73,14 @@ def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.nda
                     f"{DECIMAL_POINTS if len(fields) == 2 * len(header) else ''}"
                 )
             if places is not None:
+                if SEQUENCE in header and SEQUENCE not in feature_names:
+                    sequences.add(fields[header.index(SEQUENCE)].strip())
+                if len(sequences) > 1:
+                    first, second = sorted(sequences)
+                    raise UserError(
+                        f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
+                        f"{SEQUENCE!r}; each needs a file of its own"
+                    )
                 fields = [fields[column] for column in places]
             wrong = next(itertools.filterfalse(_is_number, fields), None)
             if wrong is not None:

@@ -11,6 +11,7 @@ from skiprnn_plugin.prepare.input_files import read_csv
     "text, feature_names, expected",
     [
         ("y,time,x\n1,12:00,2\n3,12:01,4\n", ["x", "y"], [[2, 1], [4, 3]]),
+        ("sequence,label,x\na,up,1\na,up,2\n", ["x"], [[1], [2]]),
         ("# y, x\n1,2\n3,4\n", ["x", "y"], [[2, 1], [4, 3]]),
         ("time,1,0\n5,1,2\n5,3,4\n", ["0", "1"], [[2, 1], [4, 3]]),
         ("1,0\n1.5,2.5\n3.5,4.5\n", ["0", "1"], [[2.5, 1.5], [4.5, 3.5]]),
@@ -23,6 +24,7 @@ from skiprnn_plugin.prepare.input_files import read_csv
     ],
     ids=[
         "names",
+        "the lines of a sequence in a table",
         "names from savetxt",
         "numbers and others as names",
         "numbers as names",
@@ -44,11 +46,23 @@ def test_headers(tmp_path, text, feature_names, expected):
     [
         ("x,z\n1,2\n", ["x", "y"], r"x.csv:1: expected a column 'y', as the training data had, got columns x, z"),
         ("x,x\n1,2\n", ["x"], r"x.csv:1: expected a column 'x', as the training data had, got 2 of them"),
+        (
+            "sequence,label,x\na,up,1\na,up,1\nb,up,2\n",
+            ["x"],
+            "x.csv:4: expected the steps of one sequence, got those of 'a' and 'b' in column 'sequence'",
+        ),
         ("x,y\n1,2,3\n", ["x", "y"], r"x.csv:2: expected 2 numbers, as the header has names, got 3"),
         ("0\n1.5\n", None, r"x.csv: expected names or numbers in the first line, got 0, which may be either"),
         ("1,0\n1,1\n", ["0", "1"], r"x.csv: expected names or numbers in the first line, got 1,0, which may be either"),
     ],
-    ids=["missing", "twice", "more numbers than names", "one column of pandas", "whole numbers below"],
+    ids=[
+        "missing",
+        "twice",
+        "several sequences",
+        "more numbers than names",
+        "one column of pandas",
+        "whole numbers below",
+    ],
 )
 def test_unclear_headers(tmp_path, text, feature_names, message):
     (tmp_path / "x.csv").write_text(text)
