@@ -78,7 +78,10 @@ def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) 
     lines = read_lines(path)
     first = next(lines, (1, ""))[1]
     delimiter = "\t" if path.name == MANIFEST else max(",;", key=first.count)
-    header = _split(first, delimiter)
+    try:
+        header = _split(first, delimiter)
+    except ValueError as error:
+        raise ValueError(f"{path}:1: {error}") from error
     for column in (*REQUIRED, *(["steps"] if has_steps else []), *columns):
         if header.count(column) != 1:
             found = "two of them" if column in header else f"columns {', '.join(header)}"
@@ -131,11 +134,19 @@ def _parse(header: Sequence[str], values: Sequence[str], number: int) -> Item:
 
 
 def _split(line: str, delimiter: str) -> List[str]:
-    """The values of a line; only where no tabs separate them may they stand between quotation marks."""
+    """The values of a line; only where no tabs separate them may they stand between quotation marks.
+
+    Raises ValueError if Python's csv module does not read the line, such as one with a very long value.
+    """
     if delimiter == "\t":
         values = line.split(delimiter)
     else:
-        values = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        try:
+            values = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+        except csv.Error as error:
+            raise ValueError(
+                f"can't be read ({error}); {MANIFEST}, with tabs between columns, has no such limit"
+            ) from error
     return [value.strip() for value in values]
 
 
@@ -155,6 +166,11 @@ def clean_value(what: str, text: str) -> str:
     if not value or _UNWRITABLE.search(value):
         raise ValueError(f"expected a {what}{' without tabs and line breaks' if value else ''}, got {text!r}")
     return value
+
+
+def write_line(values: Sequence[str]) -> str:
+    """A line of ``manifest.tsv``; characters that it can't hold, such as tabs, become spaces."""
+    return "\t".join(_UNWRITABLE.sub(" ", value) for value in values) + "\n"
 
 
 def _steps(text: str) -> int:

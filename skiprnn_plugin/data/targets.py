@@ -9,6 +9,9 @@ import numpy as np
 from .features import Statistics
 from .manifest import Item, find_manifest
 
+# What a user can do if find_missing has found a label of classes
+CURE = ", as the other labels are; --no-regression takes labels as classes"
+
 
 def parse_target(text: str) -> Optional[List[float]]:
     """The finite numbers, separated by spaces, that a label is; None if it is something else."""
@@ -29,6 +32,16 @@ def are_targets(labels: Sequence[str]) -> bool:
     """Whether labels look like numbers to predict: all are numbers, and at least one has a fraction."""
     found = [parse_target(label) for label in labels]
     return None not in found and any(not number.is_integer() for numbers in found for number in numbers)
+
+
+def find_missing(labels: Sequence[str], regression: Optional[bool] = None) -> Optional[int]:
+    """The index of the first label that is not a number although numbers are expected: with ``regression``, or if at
+    least half of the labels have a fraction, as a missing value is then likelier than a class. None without such a
+    label."""
+    missing = next((index for index, label in enumerate(labels) if parse_target(label) is None), None)
+    if missing is None or regression or 2 * sum(are_targets([label]) for label in labels) >= len(labels):
+        return missing
+    return None
 
 
 def read_targets(folder: Path, items: Sequence[Item]) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Converts weights from and to torch's RNN modules, and from the authors' TensorFlow program."""
 
-from typing import TYPE_CHECKING, Dict, Iterable, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
             ``gate=False`` the outputs are those of ``module``.
 
     Raises:
-        ValueError: no Skip RNN corresponds to the module.
+        ValueError: no Skip RNN corresponds to the module, or an option contradicts the module's weights.
     """
     ours = next((ours for theirs, ours in TORCH.items() if isinstance(module, theirs)), None)
     if ours is None:
@@ -40,15 +40,19 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
             raise ValueError(f"module: {option} has no counterpart in a Skip RNN")
     weights = _weights(module, "module", [name for layer in module._all_weights for name in layer])
     weight = module.weight_ih_l0
-    skip = ours(
-        module.input_size,
-        module.hidden_size,
-        module.num_layers,
-        module.batch_first,
-        module.dropout,
-        module.bidirectional,
-        **{"device": weight.device, "dtype": weight.dtype, **options},
-    )
+    decided = {
+        "input_size": module.input_size,
+        "hidden_size": module.hidden_size,
+        "num_layers": module.num_layers,
+        "bidirectional": module.bidirectional,
+    }
+    defaults = {
+        "batch_first": module.batch_first,
+        "dropout": module.dropout,
+        "device": weight.device,
+        "dtype": weight.dtype,
+    }
+    skip = ours(**_merge(decided, defaults, options))
     skip.load_state_dict({**skip.state_dict(), **weights})
     with torch.no_grad():
         for name, parameter in skip.named_parameters():
@@ -66,7 +70,9 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
     Raises:
         ValueError: torch has no counterpart of this Skip RNN.
     """
-    theirs = next(theirs for theirs, ours in TORCH.items() if isinstance(skip, ours))
+    theirs = next((theirs for theirs, ours in TORCH.items() if isinstance(skip, ours)), None)
+    if theirs is None:
+        raise ValueError(f"skip: expected SkipLSTM, SkipGRU or SkipRNN, got {type(skip).__name__}")
     unfit = {
         "reset_after=False": skip.cell == "gru_reset_before",
         "layer_norm": skip.layer_norm,
@@ -89,6 +95,14 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
     )
     module.load_state_dict(_weights(skip, "skip", module.state_dict()))
     return module
+
+
+def _merge(decided: Dict[str, Any], defaults: Dict[str, Any], options: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments of a module; ValueError if an option is another than the weights have decided."""
+    for name, value in decided.items():
+        if options.get(name, value) != value:
+            raise ValueError(f"{name}: expected {value}, as the weights have it, got {options[name]}")
+    return {**defaults, **options, **decided}
 
 
 def _weights(module: nn.Module, argument: str, names: Iterable[str]) -> Dict[str, Tensor]:
@@ -114,8 +128,9 @@ def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -
         options: further arguments of the module.
 
     Raises:
-        ValueError: a variable is missing or has another shape (the message names it), or the variables are a stack of
-            GRUs, whose upper layers read the network's input in the authors' program but not here.
+        ValueError: a variable is missing or has another shape (the message names it), or an option contradicts the
+            variables, or they are a stack of GRUs, whose upper layers read the network's input in the authors' program
+            but not here.
     """
     arrays = {name: _as_tensor(arrays[name]) for name in arrays if not name.endswith("json")}
     prefixes = [""]
@@ -134,16 +149,15 @@ def from_authors(arrays: "Mapping[str, Union[np.ndarray, Tensor]]", **options) -
         values["update_weight"] = _take(arrays, "w_p", (hidden, 1)).T
         values["update_bias"] = _take(arrays, "b_p", (1,))
     weight = values["weight_ih_l0"]
-    options = {
-        "gate": "w_p" in arrays,
-        "dtype": weight.dtype,
-        "device": weight.device,
+    decided = {
+        "input_size": weight.shape[1],
+        "hidden_size": hidden,
         "num_layers": len(layers),
-        **options,
+        "bidirectional": False,
+        **({"reset_after": False} if gru else {}),
     }
-    if gru:
-        options["reset_after"] = False
-    skip = (SkipGRU if gru else SkipLSTM)(weight.shape[1], hidden, **options)
+    defaults = {"gate": "w_p" in arrays, "dtype": weight.dtype, "device": weight.device}
+    skip = (SkipGRU if gru else SkipLSTM)(**_merge(decided, defaults, options))
     skip.load_state_dict({**skip.state_dict(), **values})
     return skip
 

@@ -11,13 +11,15 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ..data.manifest import check_name, clean_value
-from ..data.targets import are_targets, parse_target
+from ..data.targets import CURE, are_targets, find_missing
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
 from .write_features import Source
 
 DELIMITERS = ",;\t"
-PLAIN = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")  # a number as tables have it, not 1e5 or 1_0, which may be names
+# Numbers as tables have them, not 1e5 or 1_0, which may be names. Whole ones may have a fraction of zeros, but a name
+# such as 1.10 may be the tenth recording of the first subject.
+NUMBER, WHOLE = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?"), re.compile(r"[+-]?[0-9]+(\.0*)?")
 
 
 class Columns(NamedTuple):
@@ -48,9 +50,10 @@ class Recording:
 
 class _Names:
     """The names in a column, of which no two may be the same number, as ``1`` and ``1.0`` are in tables that were put
-    together from several."""
+    together from several; ``pattern`` says which names are numbers."""
 
-    def __init__(self):
+    def __init__(self, pattern: re.Pattern):
+        self.pattern = pattern
         self.known: Set[str] = set()
         self.numbers: Dict[Decimal, str] = {}
 
@@ -58,7 +61,7 @@ class _Names:
         if name in self.known:
             return
         self.known.add(name)
-        first = self.numbers.setdefault(Decimal(name), name) if PLAIN.fullmatch(name) else name
+        first = self.numbers.setdefault(Decimal(name), name) if self.pattern.fullmatch(name) else name
         if first != name:
             raise ValueError(f"expected each {what} written in one way, got {name!r} and {first!r}")
 
@@ -127,13 +130,12 @@ def _find_targets(
         return None
     given = [recording.row["label"] for recording in recordings]
     labels = [label.replace(",", ".") if delimiter != "," else label for label in given]
-    places = [place for place, label in enumerate(labels) if parse_target(label) is None]
-    fractions = sum(are_targets([label]) for label in labels)
-    if places and (regression or 2 * fractions >= len(labels)):
-        line, label = recordings[places[0]].line, given[places[0]]
-        cure = "" if regression else ", as the other labels are; --no-regression takes labels as classes"
+    missing = find_missing(labels, regression)
+    if missing is not None:
+        line, label = recordings[missing].line, given[missing]
+        cure = "" if regression else CURE
         raise ValueError(f"{path}:{line}: label: expected a number to predict, got {label!r}{cure}")
-    if places or not (regression or fractions):
+    if not (regression or are_targets(labels)):
         return None
     if any("." in label for label in given) and labels != given:
         raise ValueError(f"{path}: label: expected decimal points or decimal commas, got both")
@@ -142,7 +144,7 @@ def _find_targets(
 
 def _check_labels(path: Path, recordings: Sequence[Recording]) -> None:
     """Raise ValueError if a class is written in two ways."""
-    names = _Names()
+    names = _Names(NUMBER)
     for recording in recordings:
         try:
             names.add("label", recording.row["label"])
@@ -172,7 +174,7 @@ def _read(path: Path, file, columns: Columns):
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
     numbers, found = _Numbers(delimiter), {}
-    names = {what: _Names() for what in places if what != "label"}  # which may be a number to predict
+    names = {what: _Names(WHOLE) for what in places if what != "label"}  # which may be a number to predict
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num + 1

@@ -5,7 +5,7 @@ from typing import List, Optional
 
 from ..data.features import FeatureStore, read_items
 from ..data.manifest import CLASSES, Item, check_labels, find_labels, find_manifest, read_classes
-from ..data.targets import are_targets, read_targets
+from ..data.targets import CURE, are_targets, find_missing, read_targets
 from .write_features import Source
 
 
@@ -18,12 +18,18 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             is no ``classes.txt``.
 
     Raises:
-        ValueError: any of its files is wrong.
+        ValueError: any of its files is wrong, or ``regression`` is None and at least half of the labels have a
+            fraction, but another is not a number.
     """
     items = read_items(folder, ("label",) if regression else ())
     if regression is None:
         has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
-        regression = has_labels and are_targets([item.label for item in items])
+        labels = [item.label for item in items] if has_labels else []
+        missing = find_missing(labels)
+        if missing is not None:
+            place = f"{find_manifest(folder)}:{items[missing].line}: label"
+            raise ValueError(f"{place}: expected a number to predict, got {labels[missing]!r}{CURE}")
+        regression = are_targets(labels)
     if regression:
         read_targets(folder, items)
     classes = None if regression else list_classes(folder, items)

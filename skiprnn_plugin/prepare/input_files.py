@@ -3,7 +3,7 @@
 import csv
 import itertools
 from pathlib import Path
-from typing import Iterator, List, Sequence, TextIO
+from typing import Iterator, List, Optional, Sequence, Set, TextIO
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..arguments import UserError
 from ..reading import first_sentence
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+SEQUENCE = "sequence"  # the column of a table that says which sequence a step belongs to
 DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
 
@@ -38,32 +39,55 @@ def read_npy(path: str) -> np.ndarray:
     return np.lib.format.open_memmap(path, mode="c")
 
 
-def read_csv(path: str) -> np.ndarray:
+def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.ndarray:
     """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
-    A first line without any number is a header. Numbers with decimal commas are refused where they can be told from
-    whole numbers.
+    The first line may be a header: one without any number, or with all of ``feature_names``; or, above several columns
+    of numbers that all have fractions, the line 0, 1, ..., D - 1, as pandas writes it. Numbers with decimal commas are
+    refused where they can be told from whole numbers.
+
+    Args:
+        path: the file.
+        feature_names: the columns to return where the file has a header; None: all, in the file's order.
+
+    Raises:
+        UserError: the file holds something else, or lacks one of ``feature_names``, or has a first line of numbers that
+            may be names as well, or several sequences, as the table does that a model is trained on.
     """
+    header = _read_header(path, feature_names)
     rows: List[List[float]] = []
-    are_whole, names, width = True, 0, 0
+    places: Optional[List[int]] = None  # of the columns to return; None: all
+    sequences: Set[str] = set()  # the names of those that the steps belong to
+    are_whole, width = True, 0
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, skipinitialspace=True, strict=True)
+    with _open_csv(path) as file:
+        reader = _csv_reader(file)
         for index, fields in enumerate(filter(None, reader)):
-            if index == 0 and _is_header(fields):
-                names = len(fields)
-                continue
             place = f"{path}:{reader.line_num}"
+            if index == 0 and header:
+                places = None if feature_names is None else _find_columns(place, header, feature_names)
+                continue
+            if header and (len(fields) == 2 * len(header) or (places is not None and len(fields) != len(header))):
+                raise UserError(
+                    f"{place}: expected {len(header)} numbers, as the header has names, got {len(fields)}"
+                    f"{DECIMAL_POINTS if len(fields) == 2 * len(header) else ''}"
+                )
+            if places is not None:
+                if SEQUENCE in header and SEQUENCE not in feature_names:
+                    sequences.add(fields[header.index(SEQUENCE)].strip())
+                if len(sequences) > 1:
+                    first, second = sorted(sequences)
+                    raise UserError(
+                        f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
+                        f"{SEQUENCE!r}; each needs a file of its own"
+                    )
+                fields = [fields[column] for column in places]
             wrong = next(itertools.filterfalse(_is_number, fields), None)
             if wrong is not None:
                 raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
             width = width or len(fields)
             if len(fields) != width:
                 raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
-            if width == 2 * names:
-                raise UserError(
-                    f"{place}: expected {names} numbers, as the header has names, got {width}{DECIMAL_POINTS}"
-                )
             rows.append(list(map(float, fields)))
             are_whole = are_whole and all(map(_is_whole, fields))
             for side in (0, 1):
@@ -75,9 +99,47 @@ def read_csv(path: str) -> np.ndarray:
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
 
 
-def _is_header(fields: Sequence[str]) -> bool:
-    names = [field for field in fields if field.strip().lower() not in MISSING]
-    return bool(names) and not any(map(_is_number, fields))
+def _open_csv(path: str) -> TextIO:
+    return open(path, encoding="utf-8-sig", newline="")
+
+
+def _csv_reader(file: TextIO) -> Iterator[List[str]]:
+    return csv.reader(file, skipinitialspace=True, strict=True)
+
+
+def _read_header(path: str, feature_names: Optional[Sequence[str]]) -> List[str]:
+    """The names in the first line; empty if it holds none. Raises UserError if it may be either names or numbers."""
+    known = list(feature_names or ())
+    with _open_csv(path) as file:
+        lines = filter(None, _csv_reader(file))
+        names = [field.strip() for field in next(lines, [])]
+        if names:
+            names[0] = names[0].removeprefix("#").strip()  # numpy.savetxt puts it there
+        if not all(map(_is_number, names)):
+            has_names = any(name.lower() not in MISSING for name in names) and not any(map(_is_number, names))
+            return names if has_names or (known and set(known) <= set(names)) else []
+        is_known, is_numbered = sorted(names) == sorted(known), names == list(map(str, range(len(names))))
+        second = next(lines, None)
+        if second is None or not (is_known or is_numbered):
+            return []
+        has_whole = any(map(_is_whole, itertools.chain(second, *lines)))
+    if len(names) > 1 and not has_whole:
+        return names
+    if has_whole and not is_known:
+        return []
+    raise UserError(
+        f"{path}: expected names or numbers in the first line, got {','.join(names)}, which may be either; remove the "
+        "line if it holds names, or write its numbers with decimal points"
+    )
+
+
+def _find_columns(place: str, header: Sequence[str], feature_names: Sequence[str]) -> List[int]:
+    """Where the header has these names. Raises UserError if it lacks one, or has one twice."""
+    for name in feature_names:
+        if header.count(name) != 1:
+            found = f"{header.count(name)} of them" if name in header else f"columns {', '.join(header)}"
+            raise UserError(f"{place}: expected a column {name!r}, as the training data had, got {found}")
+    return [header.index(name) for name in feature_names]
 
 
 def _is_number(field: str) -> bool:

@@ -113,8 +113,11 @@ def divide_classes(labels: Sequence[Any], fractions: Dict[str, float], seed: int
     """
     splits = np.full(len(labels), "train", object)
     rng = np.random.default_rng(seed)
-    for label in sorted(set(labels)):
-        places = rng.permutation([place for place, other in enumerate(labels) if other == label])
+    found: Dict[Any, List[int]] = {}
+    for place, label in enumerate(labels):
+        found.setdefault(label, []).append(place)
+    for label in sorted(found):
+        places = rng.permutation(found[label])
         size, least = len(places), int(len(places) > len(fractions))
         for number, (split, fraction) in enumerate(fractions.items(), 1):
             others = 1 + least * (len(fractions) - number)  # sequences that train and the splits after this one need

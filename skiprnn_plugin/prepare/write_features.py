@@ -8,12 +8,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
-from ..data.manifest import CLASSES, MANIFEST
+from ..data.manifest import CLASSES, MANIFEST, write_line
 from ..reading import show_progress
 
 RECORD = "prepare.json"
-# Files of an unfinished run: its source and options, and a line for each sequence that it has finished
-STATE, LOG = "unfinished.json", "unfinished.log"
+# Files of an unfinished run: its source and options, a line for each sequence that it has finished, and by how much the
+# dtype has rounded each feature at most, float64 [D]
+STATE, LOG, ROUNDING = "unfinished.json", "unfinished.log", "unfinished.rounding"
 HEADER = 128  # bytes; numpy's header for an array of two dimensions
 COLUMNS = ("sequence", "steps", "split")
 LABELS, NUMBERS = "labels", "numbers"  # of the record, where the labels are numbers to predict
@@ -84,16 +85,22 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
             "width": source.width,
         }
     )
-    outcomes = _resume(folder, known, source.width * np.dtype(dtype).itemsize)
-    rounding = np.zeros(source.width)
-    with open(folder / FEATURES, "ab") as data, open(folder / LOG, "a", encoding="utf-8") as log:
+    outcomes, rounding = _resume(folder, known, source.width, np.dtype(dtype))
+    with (
+        open(folder / FEATURES, "ab") as data,
+        open(folder / ROUNDING, "r+b") as rounded,
+        open(folder / LOG, "a", encoding="utf-8") as log,
+    ):
         done, total = len(outcomes), len(source.rows)
         left = show_progress(range(done, total), str(source.path), initial=done, total=total, unit=" sequences")
         for position in left:
             array, outcome, error = _load(source, position, dtype)
             rounding = np.maximum(rounding, error)
+            rounded.seek(0)
+            rounded.write(rounding.tobytes())
             data.write(array.tobytes())
-            data.flush()  # the data must be written before the log says that it is
+            for file in (rounded, data):
+                file.flush()  # both must be written before the log says that they are
             log.write(f"{outcome.steps}\t{outcome.reason}\n")
             log.flush()
             outcomes.append(outcome)
@@ -124,14 +131,17 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
         return np.zeros((0, source.width), dtype), Outcome(0, reason), np.zeros(source.width)
 
 
-def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
-    """The outcomes of the sequences that an interrupted run has finished; empty without an interrupted run.
+def _resume(folder: Path, known: str, width: int, dtype: np.dtype) -> Tuple[List[Outcome], np.ndarray]:
+    """The outcomes of the sequences that an interrupted run has finished, and by how much the dtype has rounded each
+    feature of them, [D]; empty and zeros without an interrupted run.
 
     Afterwards the files hold these sequences and nothing after them.
     """
-    state, log, data = (folder / name for name in (STATE, LOG, FEATURES))
+    state, log, data, rounding = (folder / name for name in (STATE, LOG, FEATURES, ROUNDING))
+    step_bytes = width * dtype.itemsize
     outcomes: List[Outcome] = []
-    if state.exists() and state.read_text(encoding="utf-8") == known:
+    is_known = state.exists() and state.read_text(encoding="utf-8") == known
+    if is_known and rounding.is_file() and rounding.stat().st_size == np.zeros(width).nbytes:
         for line in log.read_text(encoding="utf-8").split("\n")[:-1]:  # the last line may be incomplete
             steps, tab, reason = line.partition("\t")
             if not (tab and steps.isdigit()):  # the machine crashed while it wrote the log
@@ -141,6 +151,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
         for path in folder.iterdir():
             path.unlink()
         data.write_bytes(bytes(HEADER))
+        rounding.write_bytes(np.zeros(width).tobytes())
         log.touch()
         state.write_text(known, encoding="utf-8")
     size = HEADER + step_bytes * sum(outcome.steps for outcome in outcomes)
@@ -149,7 +160,7 @@ def _resume(folder: Path, known: str, step_bytes: int) -> List[Outcome]:
     with open(data, "r+b") as file:
         file.truncate(size)
     log.write_text("".join(f"{outcome.steps}\t{outcome.reason}\n" for outcome in outcomes), encoding="utf-8")
-    return outcomes
+    return outcomes, np.frombuffer(rounding.read_bytes())
 
 
 def _finish(
@@ -193,7 +204,7 @@ def _finish(
         "passed_over": passed_over,
     }
     (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    for name in (STATE, LOG):
+    for name in (STATE, LOG, ROUNDING):
         (folder / name).unlink()
     return record
 
@@ -201,9 +212,9 @@ def _finish(
 def _write_manifest(path: Path, found: List[Tuple[Dict[str, str], int]]) -> None:
     others = [column for column in found[0][0] if column not in COLUMNS]
     with open(path, "w", encoding="utf-8") as file:
-        file.write("\t".join([*COLUMNS, *others]) + "\n")
+        file.write(write_line([*COLUMNS, *others]))
         for row, steps in found:
-            file.write("\t".join([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]) + "\n")
+            file.write(write_line([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]))
 
 
 def compute_statistics(folder: Path, split: str) -> Statistics:

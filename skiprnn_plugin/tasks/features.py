@@ -3,7 +3,7 @@
 import math
 import zlib
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
@@ -15,6 +15,7 @@ from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
 from ..prepare.frame_encoder import read_feature_names, read_record
+from ..prepare.input_files import read_csv
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig, check_positive
 
@@ -120,7 +121,8 @@ class FeatureTask(SequenceTask):
         self.class_names, self.output_size = facts.class_names, len(facts.class_names)
         self.input_size, self.feature_names = facts.width, facts.feature_names
         head_steps = cfg.sequence_length if cfg.crop == "head" else None
-        self.inputs = Inputs(("numbers",), {}, self.folder, facts.record, head_steps)
+        readers = {".csv": partial(read_csv, feature_names=facts.feature_names)}
+        self.inputs = Inputs(("numbers",), readers, self.folder, facts.record, head_steps)
         fit = Fit(cfg.sequence_length, cfg.crop, padding=cfg.padding)
         self.frames = Frames(fit, facts.statistics if cfg.normalize else None)
 

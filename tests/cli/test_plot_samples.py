@@ -147,7 +147,7 @@ def test_other_formats(prints, tiny, tmp_path, suffix, starts):
         (["--output", "{folder}/samples.gif"], "samples.gif: expected a name that ends in .png or .pdf or .svg"),
         (["--output", "{folder}/samples"], "samples: expected a name that ends in"),
         (["--output", "{folder}/none/samples.png"], "none/samples.png: there is no folder"),
-        (["--output", "{folder}/taken.png"], "taken.png: can't be written (IsADirectoryError"),
+        (["--output", "{folder}/taken.png"], "taken.png: can't be written (Is a directory)"),
         (["--user-dir", "/nowhere/plugin"], "--user-dir /nowhere/plugin"),
     ],
 )

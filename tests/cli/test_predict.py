@@ -18,6 +18,7 @@ from PIL import Image
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.predict import main
 from skiprnn_plugin.cli.predict.output import as_json, as_rows
+from skiprnn_plugin.cli.prepare import main as prepare
 from skiprnn_plugin.hub import Prediction, from_pretrained
 from skiprnn_plugin.runs.inputs import Input, read_inputs
 
@@ -177,6 +178,16 @@ def test_numbers_of_others_are_as_they_are(values, tmp_path, text, expected):
     (tmp_path / "x.csv").write_text(text)
     found = values(from_pretrained(FOLDER / "skip_gru.pt"), "x.csv")
     np.testing.assert_array_equal(found, np.array(expected, dtype=np.float32))
+
+
+def test_columns_are_those_of_the_table_that_the_model_was_trained_on(prints, values, tmp_path):
+    lines = [f"s{n},{n % 2},{n},{-n}" for n in range(6) for step in range(2)]
+    (tmp_path / "own.csv").write_text("\n".join(["sequence,label,x,y", *lines]))
+    prints(prepare, "features", "own.csv", "data")
+    train(tmp_path / "run", "--data-dir", "data", "--max-update", 1, task="feature_classification")
+    (tmp_path / "new.csv").write_text("time,y,x\n0:00,1,2\n0:01,3,4\n")
+    found = values(from_pretrained(tmp_path / "run"), "new.csv")
+    np.testing.assert_array_equal(found, [[2, 1], [4, 3]])
 
 
 def test_numbers_of_words_are_fitted_as_texts_are(values, tmp_path):

@@ -229,6 +229,11 @@ def test_tables_with_other_columns(prints, tmp_path):
                 ("subject", "a,up,1", "b,up,1.0"),
             )
         ),
+        (
+            "sequence,label,x\na,0.5,1\nb,0.50,1",
+            ("--no-regression",),
+            "own.csv:3: expected each label written in one way, got '0.50' and '0.5'",
+        ),
         ("sequence,label,x\n1_0,up,1\n10,up,1\n1e1,down,1", (), "own.csv: expected sequences for each split, got none"),
     ],
 )
@@ -236,6 +241,16 @@ def test_wrong_tables(fails, tmp_path, text, options, message):
     (tmp_path / "own.csv").write_text(text)
     assert message in fails(main, "features", tmp_path / "own.csv", tmp_path / "dest", *options)
     assert [path.name for path in tmp_path.iterdir()] == ["own.csv"]
+
+
+@pytest.mark.parametrize("column", ["sequence", "subject"])
+def test_names_with_a_point_are_not_numbers(prints, tmp_path, column):
+    """As of a subject and a trial."""
+    names = ["1.1", "1.10", "2.1", "2.10", "10.1", "1.100"]
+    lines = [f"{name},{name if column == 'subject' else n % 3},{n % 2},{n}" for n, name in enumerate(names)]
+    (tmp_path / "own.csv").write_text("\n".join(["sequence,subject,label,x", *lines]))
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "dest", "--seed", 3)
+    assert [item.fields[column] for item in read(tmp_path / "dest")[0]] == names
 
 
 def test_a_column_of_splits_decides_unless_it_is_left_out(prints, capsys, tmp_path):
@@ -282,6 +297,23 @@ def test_every_class_is_in_every_split_that_it_suffices_for(sizes, fractions):
     for label, size in enumerate(sizes):
         found = set(splits[labels == label])
         assert "train" in found and (found == {"train", *fractions} or size <= len(fractions))
+
+
+def test_many_classes_are_divided_in_the_time_of_few():
+    """No class looks through the sequences of all others, which would take seconds."""
+
+    class Counted(int):
+        compared = 0
+        __hash__ = int.__hash__
+
+        def __eq__(self, other):
+            Counted.compared += 1
+            return int(self) == int(other)
+
+    labels = [Counted(number // 3) for number in range(600)]
+    splits = divide_classes(labels, {"test": 0.2, "valid": 0.2}, 0)
+    assert all({*splits[start : start + 3]} == {"train", "test", "valid"} for start in range(0, 600, 3))
+    assert Counted.compared < 10 * len(labels)
 
 
 def test_a_class_that_train_lacks_is_refused(fails, tmp_path):

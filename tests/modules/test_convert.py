@@ -43,6 +43,32 @@ def test_to_torch_and_back(ours, theirs, options):
         assert_equal(again.state_dict()[name], value, name)
 
 
+@every_pair
+def test_options_come_before_what_the_module_has(ours, theirs):
+    options = {"batch_first": True, "dropout": 0.25, "num_layers": 2, "bidirectional": False}
+    skip = from_torch(theirs(3, 5, 2), **options)
+    assert type(skip) is ours and {name: getattr(skip, name) for name in options} == options
+
+
+AUTHORS = {"W_gates": np.zeros((7, 8)), "b_gates": np.zeros(8), "W_cand": np.zeros((7, 4)), "b_cand": np.zeros(4)}
+AUTHORS["init_h"] = np.zeros((1, 4))
+
+
+@pytest.mark.parametrize(
+    "convert, source, options, message",
+    [
+        (from_torch, nn.GRU(3, 4), {"bidirectional": True}, "bidirectional: expected False, .* got True"),
+        (from_torch, nn.GRU(3, 4), {"num_layers": 2}, "num_layers: expected 1, .* got 2"),
+        (from_torch, nn.GRU(3, 4), {"input_size": 4}, "input_size: expected 3, .* got 4"),
+        (from_authors, AUTHORS, {"hidden_size": 3}, "hidden_size: expected 4, .* got 3"),
+        (from_authors, AUTHORS, {"reset_after": True}, "reset_after: expected False, .* got True"),
+    ],
+)
+def test_options_that_contradict_the_weights(convert, source, options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        convert(source, **options)
+
+
 class Doubled(nn.Module):
     def forward(self, weight):
         return 2 * weight
@@ -108,6 +134,8 @@ def test_from_what_has_no_counterpart(module, message):
 def test_to_what_has_no_counterpart(skip):
     with pytest.raises(ValueError, match="^skip: .* has no counterpart in torch.nn"):
         to_torch(skip)
+    with pytest.raises(ValueError, match="^skip: expected SkipLSTM, SkipGRU or SkipRNN, got Linear"):
+        to_torch(nn.Linear(2, 3))
 
 
 @pytest.mark.parametrize("model", ["skip_lstm", "skip_gru"])

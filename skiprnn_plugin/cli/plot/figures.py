@@ -158,7 +158,7 @@ def replace(path: Path, write: Callable[[Path], None]) -> None:
         write(part)
         os.replace(part, path)
     except OSError as error:
-        raise UserError(f"--output {path}: can't be written ({first_sentence(error)})") from error
+        raise UserError(f"--output {path}: can't be written ({error.strerror or first_sentence(error)})") from error
     finally:
         if part.exists():
             part.unlink()

@@ -1,0 +1,80 @@
+"""A folder of arrays with a manifest as people write it."""
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.data.manifest import read_manifest
+from skiprnn_plugin.prepare.feature_sources import read_folder
+from skiprnn_plugin.prepare.write_features import Source, write_features
+
+
+def write_folder(folder, labels, header="sequence,split,label", more=("",)):
+    """A folder with a sequence for each label; ``more`` is what each line of the manifest ends with, in turn."""
+    lines = [header]
+    for number, label in enumerate(labels):
+        np.save(folder / f"{number}.npy", np.full((3, 2), number))
+        lines.append(f"{number},{('train', 'train', 'valid')[number % 3]},{label}{more[number % len(more)]}")
+    (folder / "manifest.csv").write_text("\n".join(lines))
+    return folder
+
+
+NUMBERS = [f"{number / 10 + 0.05:.2f}" for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    "labels, line",
+    [([*NUMBERS, "n/a"], 10), (["nan", "0.5", "1.5", "0.5", "1.5"], 2)],
+    ids=["other numbers in train and valid", "each number in both"],
+)
+def test_a_missing_number_is_not_a_class(tmp_path, labels, line):
+    message = f"manifest.csv:{line}: label: expected a number to predict, got '{labels[line - 2]}', as the other labels"
+    with pytest.raises(ValueError, match=message):
+        read_folder(write_folder(tmp_path, labels))
+    labels = np.repeat(["0.5", "1.5", "n/a"], 3)
+    assert read_folder(write_folder(tmp_path, labels), regression=False).classes == ["0.5", "1.5", "n/a"]
+
+
+@pytest.mark.parametrize("labels", [["1", "2", "n/a"], ["a", "b", "0.5"]], ids=["whole", "names"])
+def test_other_labels_are_classes(tmp_path, labels):
+    (tmp_path / "classes.txt").write_text("\n".join(labels))
+    assert read_folder(write_folder(tmp_path, labels)).classes == labels
+    (tmp_path / "classes.txt").unlink()
+    assert read_folder(write_folder(tmp_path, np.repeat(labels, 3))).classes == sorted(labels)
+
+
+def test_tabs_within_quotation_marks(tmp_path):
+    """They would be columns of their own in the new manifest."""
+    (tmp_path / "dest").mkdir()
+    folder = write_folder(tmp_path, ["a", "a", "b", "b"], 'sequence,split,label,"my\tnote"', (',"loud\tat home"', ","))
+    write_features(read_folder(folder), tmp_path / "dest", "float32", {})
+    items = read_manifest(tmp_path / "dest", ("label",))
+    assert [item.fields["my note"] for item in items] == ["loud at home", "", "loud at home", ""]
+    assert [item.label for item in items] == ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize("line", [1, 2])
+def test_values_that_are_too_long_for_the_csv_module(tmp_path, line):
+    header = "sequence,split,label," + ("note" if line == 2 else "x" * 140_000)
+    with pytest.raises(
+        ValueError, match=rf"manifest.csv:{line}: can't be read \(field larger .*\); manifest.tsv, with"
+    ):
+        read_folder(write_folder(tmp_path, ["a", "b"], header, ("," + "x" * 140_000,)))
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_an_interruption_does_not_lose_what_was_rounded(tmp_path, place):
+    """The first sequence has large numbers that differ little, of which float32 loses the difference."""
+    arrays = [1.7e9 + np.random.default_rng(0).normal(size=(5, 2)), *np.full((3, 5, 2), 1_699_999_872.0)]
+    rows = [{"sequence": f"{n}", "split": ("train", "valid")[n % 2], "label": "ab"[n % 2]} for n in range(4)]
+    source = Source(tmp_path, rows, 2, ["a", "b"], arrays.__getitem__)
+
+    def interrupted(position):
+        if position == place:
+            raise KeyboardInterrupt
+        return arrays[position]
+
+    (tmp_path / "dest").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        write_features(source._replace(load=interrupted), tmp_path / "dest", "float32", {})
+    assert write_features(source, tmp_path / "dest", "float32", {})["rounded"] == [0, 1]
+    assert not list((tmp_path / "dest").glob("unfinished*"))

@@ -1,0 +1,70 @@
+"""A user's own ``.csv`` file: whether its first line holds names or numbers, and which columns are read."""
+
+import numpy as np
+import pytest
+
+from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.prepare.input_files import read_csv
+
+
+@pytest.mark.parametrize(
+    "text, feature_names, expected",
+    [
+        ("y,time,x\n1,12:00,2\n3,12:01,4\n", ["x", "y"], [[2, 1], [4, 3]]),
+        ("sequence,label,x\na,up,1\na,up,2\n", ["x"], [[1], [2]]),
+        ("# y, x\n1,2\n3,4\n", ["x", "y"], [[2, 1], [4, 3]]),
+        ("time,1,0\n5,1,2\n5,3,4\n", ["0", "1"], [[2, 1], [4, 3]]),
+        ("1,0\n1.5,2.5\n3.5,4.5\n", ["0", "1"], [[2.5, 1.5], [4.5, 3.5]]),
+        ("1,2\n3,4\n", ["x", "y"], [[1, 2], [3, 4]]),
+        ("y,x\n1,2\n3,4\n", None, [[1, 2], [3, 4]]),
+        ("0,1\n1.5,2.5\n3.5,4.5\n", None, [[1.5, 2.5], [3.5, 4.5]]),
+        ("0,1\n1.5,2\n3.5,4.5\n", None, [[0, 1], [1.5, 2], [3.5, 4.5]]),
+        ("0,1\n", None, [[0, 1]]),
+        ("0\n2\n1.5\n", None, [[0], [2], [1.5]]),
+    ],
+    ids=[
+        "names",
+        "the lines of a sequence in a table",
+        "names from savetxt",
+        "numbers and others as names",
+        "numbers as names",
+        "no header",
+        "unknown names",
+        "header from pandas",
+        "whole numbers among others",
+        "one step",
+        "one column",
+    ],
+)
+def test_headers(tmp_path, text, feature_names, expected):
+    (tmp_path / "x.csv").write_text(text)
+    np.testing.assert_array_equal(read_csv(str(tmp_path / "x.csv"), feature_names), expected)
+
+
+@pytest.mark.parametrize(
+    "text, feature_names, message",
+    [
+        ("x,z\n1,2\n", ["x", "y"], r"x.csv:1: expected a column 'y', as the training data had, got columns x, z"),
+        ("x,x\n1,2\n", ["x"], r"x.csv:1: expected a column 'x', as the training data had, got 2 of them"),
+        (
+            "sequence,label,x\na,up,1\na,up,1\nb,up,2\n",
+            ["x"],
+            "x.csv:4: expected the steps of one sequence, got those of 'a' and 'b' in column 'sequence'",
+        ),
+        ("x,y\n1,2,3\n", ["x", "y"], r"x.csv:2: expected 2 numbers, as the header has names, got 3"),
+        ("0\n1.5\n", None, r"x.csv: expected names or numbers in the first line, got 0, which may be either"),
+        ("1,0\n1,1\n", ["0", "1"], r"x.csv: expected names or numbers in the first line, got 1,0, which may be either"),
+    ],
+    ids=[
+        "missing",
+        "twice",
+        "several sequences",
+        "more numbers than names",
+        "one column of pandas",
+        "whole numbers below",
+    ],
+)
+def test_unclear_headers(tmp_path, text, feature_names, message):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_csv(str(tmp_path / "x.csv"), feature_names)
