@@ -185,6 +185,11 @@ class LoadsBudget:
         writes."""
         return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
+    def begin_training(self) -> None:
+        """Let lambda start as in a new run. The plugin's wrapper of fairseq's trainer calls this if updates are counted
+        from 0, although the model is from a checkpoint."""
+        self.budget.cost.begin_training()
+
 
 class BudgetCriterion(LoadsBudget, FairseqCriterion):
     """Mean over sequences of task loss + budget.
