@@ -277,3 +277,15 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
 def as_float(tensor: Tensor) -> Tensor:
     """The tensor in float32 or wider: losses are not summed in half precision."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def mean_over_steps(values: Tensor, sample: Dict[str, Any]) -> Tensor:
+    """The mean over the real steps of each sequence, [B], of values at its steps, [B, T]. Values [B], of a model that
+    makes one prediction for a sequence, are returned as they are."""
+    if values.dim() == 1:
+        return values
+    lengths = sample["net_input"].get("lengths")
+    if lengths is None:
+        return values.mean(1)
+    real = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
+    return values.masked_fill(~real, 0).sum(1) / lengths.clamp(min=1)
