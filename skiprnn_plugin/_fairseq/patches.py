@@ -363,17 +363,19 @@ def generate_as_the_model() -> None:
 
 
 def fix_trainer() -> None:
-    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, save the user's options, and
-    let ``--store-ema`` begin when a run is resumed.
+    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, save the user's options, let
+    ``--store-ema`` begin when a run is resumed, and let a criterion begin again where the count of updates does.
 
     Without this workaround fairseq needs a GPU for ``--fp16``: for flat gradients (so ``--fp16-no-flatten-grads`` is
     set, which does not change results) and, at each overflow, for the number 0.0. Also, if a process has fewer than
     ``--update-freq`` batches left, fairseq adds a dummy batch. If the dummy comes last, the gradients of the real
     batches count, but not their sample size and logs, on GPUs too. And as a task can end training only by changing
     options, such as ``--max-update``, checkpoints would hold the changed ones. And ``--store-ema`` fails when a run
-    resumes from a checkpoint without averages, which fairseq means to start from the checkpoint's model. Needed until
-    the trainer uses its own device, drops dummy batches, asks the task whether to end, and keeps a checkpoint's model
-    until the averages are made of it.
+    resumes from a checkpoint without averages, which fairseq means to start from the checkpoint's model. And where
+    fairseq takes a model from a checkpoint but counts updates from 0, as with ``--finetune-from-model`` and
+    ``--reset-optimizer``, it still loads the criterion's state; here the criterion's ``begin_training`` is then called,
+    if it has one. Needed until the trainer uses its own device, drops dummy batches, asks the task whether to end,
+    keeps a checkpoint's model until the averages are made of it, and resets a criterion with the optimizer.
     """
     from fairseq import checkpoint_utils
     from fairseq.trainer import Trainer
@@ -410,7 +412,7 @@ def fix_trainer() -> None:
     def wrap_load(load_checkpoint):
         def load_with_averages(self, *args, **kwargs):
             if not self.cfg.ema.store_ema:
-                return load_checkpoint(self, *args, **kwargs)
+                return load_and_begin(self, *args, **kwargs)
             load = checkpoint_utils.load_checkpoint_to_cpu
 
             def load_and_begin_averages(*args, **kwargs):
@@ -420,9 +422,16 @@ def fix_trainer() -> None:
 
             checkpoint_utils.load_checkpoint_to_cpu = load_and_begin_averages
             try:
-                return load_checkpoint(self, *args, **kwargs)
+                return load_and_begin(self, *args, **kwargs)
             finally:
                 checkpoint_utils.load_checkpoint_to_cpu = load
+
+        def load_and_begin(self, *args, **kwargs):
+            extra_state = load_checkpoint(self, *args, **kwargs)
+            criterion = self.get_criterion()
+            if self.get_num_updates() == 0 and hasattr(criterion, "begin_training"):
+                criterion.begin_training()
+            return extra_state
 
         return load_with_averages
 

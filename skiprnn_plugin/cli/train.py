@@ -1,14 +1,18 @@
 """``skiprnn-train``: from a file of recordings to a trained model, a table, a picture and the lines to predict with."""
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
 import os
 import re
 import sys
+import warnings
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+import numpy as np
 
 from ..arguments import UserError
 from ..parameters import PLANNED
@@ -66,15 +70,25 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def run(args: argparse.Namespace) -> str:
-    from ..runs.checkpoint import evaluate, load_checkpoint
-
     _check_options(args, None)
     _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
     data, predicts = _prepare(args)
-    held_out, lines = _held_out(data), []
+    held_out = _held_out(data)
     checkpoint = _train(args, data, predicts)
+    try:
+        results = _evaluate(args, checkpoint, held_out, predicts)
+    except ValueError as error:  # in a split that training has not read
+        raise UserError(str(error)) from error
+    return "\n\n".join([*results, _say_how_to_predict(args)])
+
+
+def _evaluate(args: argparse.Namespace, checkpoint: Path, held_out: Sequence[str], predicts: str) -> List[str]:
+    """A table of what the model reaches on the held-out splits, and what :func:`_draw` returns."""
+    from ..runs.checkpoint import evaluate, load_checkpoint
+
+    lines = []
     for split in held_out:
         loaded = load_checkpoint(checkpoint, split, {})
         found = evaluate(loaded)
@@ -89,16 +103,28 @@ def run(args: argparse.Namespace) -> str:
             ]
         )
     head = ["split", *HEADS[predicts], "samples used", "samples used per recording", "recordings"]
-    picture = _draw(args, checkpoint, split, found.sequences)
-    return "\n\n".join([as_table(head, lines), *picture, _say_how_to_predict(args)])
+    return [as_table(head, lines), *_draw(args, checkpoint, split, found.sequences)]
 
 
 def _say_how_well(loaded, numbers: Dict[str, float]) -> List[str]:
-    """What stands under :data:`HEADS`: the accuracy, or the error and the deviation of the numbers to predict."""
+    """What stands under :data:`HEADS`: the accuracy, or the error and the deviation of each of the numbers to predict,
+    which can have different units."""
     if loaded.task.predicts == "classes":
         return [f"{numbers['accuracy']:.3f}"]
-    deviation = loaded.dataset.targets.std(0) * loaded.task.target_scale
-    return [f"{math.sqrt(numbers['mse']):.4g}", f"{math.sqrt((deviation**2).mean()):.4g}"]
+    deviations = loaded.dataset.targets.std(0) * loaded.task.target_scale
+    errors = [math.sqrt(numbers["mse"])] if len(deviations) == 1 else _measure_errors(loaded)
+    return [" ".join(f"{value:.4g}" for value in values) for values in (errors, deviations)]
+
+
+def _measure_errors(loaded) -> Sequence[float]:
+    """The root mean square error of each output, in its unit."""
+    from ..runs.checkpoint import iterate_batches, run_model
+
+    squares = [
+        (run_model(loaded, sample)[0].prediction.cpu() - sample["target"].cpu()).double().square()
+        for sample in iterate_batches(loaded)
+    ]
+    return np.concatenate(squares).mean(0) ** 0.5 * loaded.task.target_scale
 
 
 def _check_options(args: argparse.Namespace, predicts: Optional[str]) -> Dict[str, Any]:
@@ -220,13 +246,27 @@ def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
     choose = choose_stage(predicts, params["target_fraction"], params["good_enough"])
     try:
         plan = plan_training(data, predicts, seed=params["random_state"], **planned)
-        trained = train(plan, choose, True, describe(params, predicts))
+        with _shown_warnings():
+            trained = train(plan, choose, True, describe(params, predicts))
     except ValueError as error:
         raise UserError(str(error)) from error
     args.save_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = args.save_dir / CHECKPOINT
     replace(checkpoint, lambda part: part.write_bytes(trained.checkpoint))
     return checkpoint
+
+
+@contextlib.contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """A block after which its warnings about an option are printed; other warnings are not."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        name, _, text = str(warning.message).partition(":")
+        name = name.removeprefix("--").replace("-", "_")
+        if name in PARAMS:
+            print(f"{PROGRAM}: warning: --{name.replace('_', '-')}:{text}", file=sys.stderr)
 
 
 def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:

@@ -6,7 +6,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from .. import metrics
 from ..average_precision import ScoredPoints
-from .budget import BudgetConfig, BudgetCriterion, as_float
+from .budget import BudgetConfig, BudgetCriterion, as_float, mean_over_steps
 
 
 @register_criterion("binary_cross_entropy_with_budget", dataclass=BudgetConfig)
@@ -22,12 +22,7 @@ class BinaryCrossEntropyWithBudgetCriterion(BudgetCriterion):
     def task_loss(self, model, net_output, sample):
         logits = as_float(net_output.prediction)
         loss = binary_cross_entropy_with_logits(logits, sample["target"].to(logits.dtype), reduction="none").mean(-1)
-        lengths = sample["net_input"].get("lengths")
-        if lengths is not None:
-            real = torch.arange(loss.shape[1], device=loss.device) < lengths.unsqueeze(1)
-            loss = loss.masked_fill(~real, 0).sum(1) / lengths.clamp(min=1)
-        else:
-            loss = loss.mean(1)
+        loss = mean_over_steps(loss, sample)
         if self.training or "points" not in sample:
             return loss, {}
         return loss, {"points": score_points(logits, sample)}

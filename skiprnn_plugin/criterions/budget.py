@@ -185,6 +185,11 @@ class LoadsBudget:
         writes."""
         return None if state_dict is None else super().load_state_dict(state_dict, strict)
 
+    def begin_training(self) -> None:
+        """Let lambda start as in a new run. The plugin's wrapper of fairseq's trainer calls this if updates are counted
+        from 0, although the model is from a checkpoint."""
+        self.budget.cost.begin_training()
+
 
 class BudgetCriterion(LoadsBudget, FairseqCriterion):
     """Mean over sequences of task loss + budget.
@@ -272,3 +277,15 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
 def as_float(tensor: Tensor) -> Tensor:
     """The tensor in float32 or wider: losses are not summed in half precision."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+def mean_over_steps(values: Tensor, sample: Dict[str, Any]) -> Tensor:
+    """The mean over the real steps of each sequence, [B], of values at its steps, [B, T]. Values [B], of a model that
+    makes one prediction for a sequence, are returned as they are."""
+    if values.dim() == 1:
+        return values
+    lengths = sample["net_input"].get("lengths")
+    if lengths is None:
+        return values.mean(1)
+    real = torch.arange(values.shape[1], device=values.device) < lengths.unsqueeze(1)
+    return values.masked_fill(~real, 0).sum(1) / lengths.clamp(min=1)

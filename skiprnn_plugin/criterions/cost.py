@@ -42,6 +42,7 @@ class Cost(nn.Module):
             self.rule = BudgetRule(target_fraction, warmup_updates or RAMP, options)
         # What changes: training updates made, and the state of the rule
         self.progress: Dict[str, Any] = {"num_updates": 0} if self.rule is None else self.rule.state_dict()
+        self._start = dict(self.progress)
         if not self.is_constant:
             # An empty parameter, because fairseq saves a criterion's state only if it has parameters
             self.saved = nn.Parameter(torch.empty(0), requires_grad=False)
@@ -90,6 +91,10 @@ class Cost(nn.Module):
             self.progress.update({name: state[name] for name in self.progress})
             if self.rule is not None:
                 self.rule.load_state_dict(self.progress)
+
+    def begin_training(self) -> None:
+        """Forget the progress."""
+        self.set_extra_state(self._start)
 
     def keep_in(self, task) -> None:
         """Keep the progress in the state of a fairseq task too, or take it from there if a checkpoint put it there.

@@ -173,8 +173,8 @@ class FeatureTask(SequenceTask):
     def load_state_dict(self, state_dict):
         """Take the facts of a trained model, which its checkpoint holds.
 
-        Raises ValueError for a run, or a checkpoint without these facts, that goes on with other classes or numbers to
-        predict or, with ``--normalize``, with other statistics.
+        Raises ValueError for a checkpoint without these facts if ``--data-dir`` has other classes or, with
+        ``--normalize``, other statistics. A run that is resumed has its own check, :attr:`data_fingerprint`.
         """
         stored = state_dict.get("features")
         is_whole = isinstance(stored, dict)
@@ -187,6 +187,12 @@ class FeatureTask(SequenceTask):
                 f"the model was trained with, {self.cfg.data_dir!r} has others"
             )
         super().load_state_dict(state_dict)
+
+    @cached_property
+    def data_fingerprint(self) -> int:
+        """It tells other classes, other names of features and, with ``--normalize``, other statistics."""
+        fingerprint = self._fingerprint(self.facts._replace(targets=None))
+        return zlib.crc32("\n".join(self.feature_names or []).encode(), fingerprint)
 
     def _fingerprint(self, facts: FolderFacts) -> int:
         """A number that tells other classes and other statistics; earlier versions stored it instead of the facts."""

@@ -133,24 +133,26 @@ class ImdbSentimentTask(SequenceTask):
 
     def state_dict(self):
         """The task's state, which fairseq saves in checkpoints."""
-        return {**super().state_dict(), "files": self.files, "dictionaries": self._fingerprint()}
+        return {**super().state_dict(), "files": self.files, "dictionaries": self.data_fingerprint}
 
     def load_state_dict(self, state_dict):
         """Take the files of a trained model, which its checkpoint holds.
 
-        Raises ValueError for a run, or a checkpoint without these files, that goes on with other dictionaries.
+        Raises ValueError for a checkpoint without these files if ``--data-dir`` has other dictionaries. A run that is
+        resumed has its own check, :attr:`data_fingerprint`.
         """
         if self.from_checkpoint:
             self.use(state_dict.get("files") or self.read_files())
-        self._check_dictionaries(state_dict.get("dictionaries", self._fingerprint()))
+        self._check_dictionaries(state_dict.get("dictionaries", self.data_fingerprint))
         super().load_state_dict(state_dict)
 
-    def _fingerprint(self) -> int:
+    @property
+    def data_fingerprint(self) -> int:
         return find_fingerprint(self.source_dictionary, self.label_dictionary)
 
     def _check_dictionaries(self, fingerprint: int) -> None:
         """Raise ValueError for another fingerprint than the model's, whose token ids mean other words."""
-        if fingerprint != self._fingerprint():
+        if fingerprint != self.data_fingerprint:
             raise ValueError(
                 "--data-dir: expected the dict.txt of texts and labels that the model was trained with, "
                 f"{self.cfg.data_dir!r} has others"

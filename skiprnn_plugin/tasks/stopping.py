@@ -94,8 +94,14 @@ class StopsInOrder:
     due anyway, for instance at the end of an epoch, is run, because a resumed run would not catch up on it. If a signal
     arrives during a validation, the validation is finished and one more training update is made.
 
-    A resumed run continues the count of ``--patience``.
+    A resumed run continues the count of ``--patience``. It does not go on with other data by mistake.
+
+    Attributes:
+        data_fingerprint: a number that tells data in ``--data-dir`` on which the model can't be trained further, such
+            as data with other classes. None if there are none such.
     """
+
+    data_fingerprint: Optional[int] = None
 
     _watch: Optional[SignalWatch] = None
     _train_iterator = None
@@ -185,18 +191,30 @@ class StopsInOrder:
         return due or any(interval > 0 and self._num_updates % interval == 0 for interval in intervals)
 
     def get_checkpoint_dict(self):
-        """What fairseq saves for the task in a checkpoint: the best score, and how many validations did not beat it."""
+        """What fairseq saves for the task in a checkpoint: the best score, how many validations did not beat it, and
+        the fingerprint of the data."""
         cfg = self.cfg._get_root()
         patience = (
             vars(sys.modules["fairseq_cli.train"].should_stop_early) if "fairseq_cli.train" in sys.modules else {}
         )
-        state = {"metric": cfg.checkpoint.best_checkpoint_metric}
+        state = {"metric": cfg.checkpoint.best_checkpoint_metric, "data": self.data_fingerprint}
         if patience.get("best") is not None:
             state.update(best=float(patience["best"]), num_runs=int(patience["num_runs"]))
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state) -> None:
-        """Restore what :meth:`get_checkpoint_dict` returned. fairseq calls this when a run is resumed."""
+        """Restore what :meth:`get_checkpoint_dict` returned. fairseq calls this when a run is resumed, unless its data
+        are to begin again, as with ``--reset-dataloader`` and ``--finetune-from-model``.
+
+        Raises ValueError for other data.
+        """
+        # Earlier versions stored none
+        if state.get("data") not in (None, self.data_fingerprint):
+            raise ValueError(
+                f"--data-dir: {self.cfg.data_dir!r} has other classes, words, features or numbers to predict than when "
+                "the run began, so that it can't be resumed; to train its model further on other data, use "
+                "--finetune-from-model with another --save-dir, or --reset-dataloader"
+            )
         checkpoint = self.cfg._get_root().checkpoint
         if state["metric"] != checkpoint.best_checkpoint_metric:
             logger.warning(

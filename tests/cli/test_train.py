@@ -165,7 +165,7 @@ def test_wrong_data(fails, tmp_path):
 NUMBERS = np.round(np.random.default_rng(0).normal(size=20), 3)
 
 
-def write_numbers(folder, kind):
+def write_numbers(folder, kind, labels=NUMBERS):
     """The recordings, labelled with numbers, as users have them."""
     if kind == "npz":
         np.savez(folder / "own.npz", *RECORDINGS, labels=NUMBERS)
@@ -177,7 +177,7 @@ def write_numbers(folder, kind):
     own = folder / "own"
     own.mkdir()
     lines = ["sequence,split,label"]
-    for number, (recording, label) in enumerate(zip(RECORDINGS, NUMBERS)):
+    for number, (recording, label) in enumerate(zip(RECORDINGS, labels)):
         np.save(own / f"{number}.npy", recording)
         lines.append(f"{number},{('train', 'train', 'valid', 'test')[number % 4]},{label}")
     (own / "manifest.csv").write_text("\n".join(lines))
@@ -251,3 +251,34 @@ def test_times_keep_their_precision(prints, tmp_path):
     task.load_dataset("valid")
     item = task.dataset("valid")[0]["x"]
     assert len(np.unique(item[:, 0])) == len(item)
+
+
+@pytest.mark.parametrize("option, value", [("--target-fraction", 0.01), ("--good-enough", 1e-9)])
+def test_says_what_was_not_reached(capsys, tmp_path, option, value):
+    source = write_numbers(tmp_path, "folder")
+    assert main([*map(str, (source, "--save-dir", tmp_path / "run", option, value, *QUICK))]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert lines and all(line.startswith(f"skiprnn-train: warning: {option}: ") for line in lines)
+
+
+def test_the_error_of_each_output(prints, tmp_path):
+    """Which can have different units."""
+    labels = np.stack([1000 * NUMBERS, NUMBERS**2], 1)
+    source = write_numbers(tmp_path, "folder", [" ".join(map(str, row)) for row in labels])
+    printed = prints(main, source, "--save-dir", tmp_path / "run", *QUICK)
+    errors, deviations = printed.splitlines()[3].split(" | ")[1:3]  # of split test
+    estimator = SkipRNNRegressor.load(tmp_path / "run/checkpoint_best.pt")
+    squares = (estimator.predict(RECORDINGS[3::4]) - labels[3::4]) ** 2
+    assert [float(word) for word in errors.split()] == pytest.approx(np.sqrt(squares.mean(0)), rel=1e-3)
+    assert [float(word) for word in deviations.split()] == pytest.approx(labels[3::4].std(0), rel=1e-3)
+
+
+def test_a_bad_number_in_a_split_that_is_not_trained_on(capsys, tmp_path):
+    """Without statistics.npz of one's own it is found before."""
+    folder = write_features(tmp_path / "data")
+    np.savez(folder / "statistics.npz", mean=np.zeros(3), std=np.ones(3))
+    np.save(folder / "test1.npy", np.full_like(np.load(folder / "test1.npy"), np.nan))
+    assert main([*map(str, (folder, "--save-dir", tmp_path / "run", *QUICK))]) == 2
+    wrote, error = capsys.readouterr().err.splitlines()
+    assert wrote == f"wrote {tmp_path}/run/checkpoint_best.pt"
+    assert error.startswith(f"skiprnn-train: error: {folder}/test1.npy: sequence 'test1' ")

@@ -67,6 +67,37 @@ def test_cross_entropy_is_in_nats():
     assert float(log["correct"]) == 1
 
 
+@pytest.mark.parametrize("kind, outputs", [("mse", 1), ("mse", 2), ("cross_entropy", 3)])
+def test_predictions_at_every_step_count_where_steps_are_real(kind, outputs):
+    """As those of sequences without padding, one by one; what is predicted at padding has no effect."""
+    torch.manual_seed(0)
+    lengths, criterion = [4, 1, 3, 0], build(kind, cost_per_sample=0.5)
+    criterion.task.target_scale = 3.0 if kind == "mse" else None
+    prediction = torch.randn(4, 4, outputs, requires_grad=True)  # as many steps as sequences
+    target = torch.randn(4, 4, outputs) if kind == "mse" else torch.randint(3, (4, 4))
+    target = target.squeeze(-1) if outputs == 1 else target
+    batch = {"net_input": {"x": None, "lengths": torch.tensor(lengths)}, "target": target}
+
+    def run(prediction, batch):
+        updates = torch.ones(prediction.shape[:2])
+        output = SkipRNNOutput(prediction, updates, torch.full((len(updates),), 4), flops_per_update=10)
+        model = model_output(prediction)
+        call = lambda x, lengths=None: output  # noqa: E731
+        call.get_normalized_probs = model.get_normalized_probs
+        return criterion(call, batch)
+
+    loss, size, log = run(prediction, batch)
+    loss.backward()
+    assert size == 4 and prediction.grad[1, 1:].abs().sum() == 0 < prediction.grad[1, 0].abs().sum()
+    alone = [
+        run(prediction[[row], :length].detach(), {"net_input": {"x": None}, "target": target[[row], :length]})[2]
+        for row, length in enumerate(lengths[:3])
+    ]
+    for name in ("task_loss", "squared_error" if kind == "mse" else "correct"):
+        assert float(log[name]) == pytest.approx(sum(float(row[name]) for row in alone), rel=1e-5) and log[name] != 0
+    assert float(log["budget_loss"]) == 0.5 * 16
+
+
 def test_half_precision_predictions_give_float32_losses():
     loss, _, log = build("mse")(model_output(torch.ones(3, 1, dtype=torch.float16)), sample(torch.zeros(3)))
     assert loss.dtype == torch.float32 and float(log["squared_error"]) == 3

@@ -167,6 +167,25 @@ def test_resuming_goes_on_with_lambda(tmp_path, stop, criterion):
     assert losses[0] + losses[1] == losses[2]
 
 
+@pytest.mark.usefixtures("rule_at_once")
+@pytest.mark.parametrize(
+    "cost", [OPTIONS, ("--cost-per-sample", 1e-3, "--cost-warmup-updates", 4)], ids=["a target", "a warm-up"]
+)
+@pytest.mark.parametrize("criterion", CRITERIONS, ids=["ours", "with_budget"])
+def test_lambda_starts_where_the_count_of_updates_does(tmp_path, cost, criterion):
+    options = (*cost, *criterion, "--max-update")
+    first = train(tmp_path / "first", *options, 6, **FREQUENCY)
+    checkpoint = tmp_path / "first/checkpoint_last.pt"
+    second = train(tmp_path / "second", *options, 3, "--finetune-from-model", checkpoint, **FREQUENCY)
+    third = train(tmp_path / "first", *options, 2, "--reset-optimizer", **FREQUENCY)
+    assert lambdas(second)[0] == lambdas(third)[0] == 0 < lambdas(first)[-1]
+    assert [line["num_updates"] for line in second["train_inner"] + third["train_inner"]] == [1, 2, 3, 1, 2]
+    for folder, updates in (("second", 3), ("first", 2)):
+        state = torch.load(tmp_path / folder / "checkpoint_last.pt", weights_only=True)
+        for progress in (state["criterion"]["budget.cost._extra_state"], state["task_state"]["cost"]):
+            assert progress["num_updates"] == updates
+
+
 def test_update_freq_counts_updates_not_batches(tmp_path):
     warmup = ("--cost-per-sample", 1e-3, "--cost-warmup-updates", 3)
     stats = train(tmp_path, *warmup, "--lr", 0.01, "--update-freq", 2, "--max-update", 5)
