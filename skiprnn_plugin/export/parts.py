@@ -94,6 +94,7 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
     tensors["head_weight"], tensors["head_bias"] = _as_array(head.weight), _as_array(head.bias)
     targets = getattr(getattr(task, "facts", None), "targets", None)
     if targets is not None:  # the head then predicts in the unit of the labels
+        _check_resolution(targets.mean, targets.scale)
         tensors["head_weight"] = (tensors["head_weight"] * targets.scale[:, None]).astype(np.float32)
         tensors["head_bias"] = targets.restore(tensors["head_bias"]).astype(np.float32)
     known = {**tensors, **({} if statistics is None else {"mean": statistics.mean, "std": statistics.std})}
@@ -115,6 +116,18 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
         predicts=task.predicts,
         per_step=task.per_step,
     )
+
+
+def _check_resolution(mean: np.ndarray, deviation: np.ndarray) -> None:
+    """Raise ValueError for numbers to predict that float32, in which exported models compute, would round too much."""
+    coarse = np.flatnonzero(np.abs(mean) * np.finfo(np.float32).eps > 1e-3 * deviation)
+    if len(coarse):
+        output = coarse[0]
+        raise ValueError(
+            "expected numbers to predict whose differences float32 can hold, those of output "
+            f"{output} have mean {mean[output]:g} and standard deviation {deviation[output]:g}; train on their differences "
+            "from a fixed number instead"
+        )
 
 
 def check_threshold(parts: Parts) -> None:

@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 from skiprnn_plugin.cli.export import main
+from skiprnn_plugin.data.features import Statistics
 from skiprnn_plugin.export.c_header import make_header
 from skiprnn_plugin.export.onnx_file import make_onnx
 from skiprnn_plugin.export.parts import Parts, collect_parts
@@ -84,6 +85,16 @@ def test_weights_that_are_not_finite():
     hub = make_hub()
     nn.init.constant_(hub.model.rnn.weight_hh_l0, np.inf)
     with pytest.raises(ValueError, match="expected finite numbers, weight_hh_l0 has infinite or NaN values"):
+        collect_parts(hub)
+
+
+def test_numbers_to_predict_that_differ_too_little_for_float32():
+    """As times do: an exported model would predict the same time for all."""
+    hub, mean = make_hub(), np.array([3.0, 1.7e9])
+    hub.task.facts = SimpleNamespace(targets=Statistics(mean, np.array([1.0, 1e6])))
+    assert collect_parts(hub).tensors["head_bias"] == pytest.approx(mean, rel=1e-3)
+    hub.task.facts = SimpleNamespace(targets=Statistics(mean, np.array([1.0, 2.0])))
+    with pytest.raises(ValueError, match=r"of output 1 have mean 1.7e\+09 and standard deviation 2; train"):
         collect_parts(hub)
 
 
