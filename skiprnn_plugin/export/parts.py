@@ -125,8 +125,8 @@ def _check_resolution(mean: np.ndarray, deviation: np.ndarray) -> None:
         output = coarse[0]
         raise ValueError(
             "expected numbers to predict whose differences float32 can hold, those of output "
-            f"{output} have mean {mean[output]:g} and standard deviation {deviation[output]:g}; train on their differences "
-            "from a fixed number instead"
+            f"{output} have mean {mean[output]:g} and standard deviation {deviation[output]:g}; train on their "
+            "differences from a fixed number instead"
         )
 
 
