@@ -1,5 +1,7 @@
 """``torch.onnx.export(dynamo=True)`` of a model of one's own with a Skip RNN inside."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,8 @@ from torch.export import Dim
 
 from skiprnn_plugin.export import onnx_translations
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
+
+from ..command_line import ROOT
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript", reason="torch.onnx.export needs the package onnxscript")
@@ -59,6 +63,19 @@ def test_any_batch_and_any_number_of_steps(name, opset, tmp_path):
             expected, expected_updates = model(x, lengths)
         np.testing.assert_allclose(output, expected, atol=1e-5)
         np.testing.assert_array_equal(updates, expected_updates)
+
+
+@pytest.mark.thorough
+def test_page(tmp_path, monkeypatch):
+    """The program of docs/export.md."""
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs/export.md").read_text(), re.DOTALL)[-1]
+    names = {}
+    exec(compile(code, "export.md", "exec"), names)
+    x = torch.randn(3, 20, 3)
+    output, *_, updates = onnxruntime.InferenceSession("rnn.onnx").run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(output, names["rnn"](x)[0].detach(), atol=1e-5)
+    np.testing.assert_array_equal(updates, names["rnn"](x)[2].detach())
 
 
 def test_a_loop_that_torch_would_unroll_is_refused(tmp_path):
