@@ -236,7 +236,7 @@ def train(plan: Plan, choose: Choose, shows: bool, extra: Dict[str, Any]) -> Tra
 
 def _train(cfg: DictConfig, plan: Plan, shows: bool, folder: Path) -> Tuple[List[Dict[str, float]], int]:
     """Train, and write a checkpoint at each validation; returns what they measured, and how many sequences they had."""
-    task = setup_task(cfg.task)
+    task = setup_task(cfg.task, alone=True)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     task.load_dataset("valid")
     trainer, history = Trainer(cfg, task, model, criterion), []
@@ -260,7 +260,8 @@ def _name(folder, number: int) -> Path:
 def configure(plan: Plan, save_dir: str) -> DictConfig:
     """fairseq's configuration for the plan."""
     cfg = OmegaConf.structured(FairseqConfig())
-    cfg.common.seed, cfg.common.cpu = plan.seed, plan.device == "cpu"
+    # fairseq adds numbers of epochs and updates to it for numpy, which takes seeds up to 2**32 - 1
+    cfg.common.seed, cfg.common.cpu = plan.seed % 2**31, plan.device == "cpu"
     cfg.dataset.batch_size = cfg.dataset.batch_size_valid = plan.batch_size
     cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0  # no thread that would wait for ever at the end
     cfg.dataset.required_batch_size_multiple = 1

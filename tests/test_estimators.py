@@ -1,5 +1,6 @@
 """The estimators, which work in the manner of scikit-learn."""
 
+import logging
 import pickle
 import sys
 import threading
@@ -10,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from fairseq.checkpoint_utils import save_checkpoint
 from fairseq.logging import metrics
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -21,6 +23,7 @@ from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.estimators import as_labels, as_recordings, name_classes
 from skiprnn_plugin.parameters import draw_seed
+from skiprnn_plugin.quiet import no_notes
 from skiprnn_plugin.training import choose_stage
 
 from .command_line import ROOT, run
@@ -240,6 +243,33 @@ def test_meters_of_another_run_in_the_program():
     with metrics.aggregate("train") as found:
         assert found is meters and list(found) == ["accuracy"]
     metrics.reset()
+
+
+@pytest.mark.parametrize("is_last", [0, 1])
+def test_logging_is_as_before_when_the_last_of_two_threads_is_done(is_last):
+    manager, handlers = logging.root.manager, logging.root.handlers[:]
+    blocks = [no_notes(), no_notes()]
+    assert manager.disable == 0
+    for block in blocks:
+        block.__enter__()
+        logging.root.handlers.append(logging.NullHandler())
+    for block in (blocks[1 - is_last], blocks[is_last]):
+        assert manager.disable == logging.INFO
+        block.__exit__(None, None, None)
+    assert manager.disable == 0 and logging.root.handlers == handlers
+
+
+@pytest.mark.parametrize("seed", [2**32 - 1, 2**31])
+def test_trains_with_any_seed_and_whatever_the_program_does(monkeypatch, seed):
+    """A model is trained in one process, also in a program that torchrun has started; a run of the program's own goes
+    on with its best score."""
+    monkeypatch.setattr(save_checkpoint, "best", 0.5, raising=False)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    recordings, labels = make_recordings(12, seed=0)
+    model = small(random_state=seed).fit(recordings, labels)
+    assert model.predict(recordings).shape == (12,) and model.hub_.task.cfg.seed == seed
+    assert save_checkpoint.best == 0.5
 
 
 @pytest.mark.thorough

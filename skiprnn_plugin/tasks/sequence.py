@@ -83,7 +83,11 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
-        """Raises ValueError for a task without a dataclass, and for options, fairseq's too, that can't be meant."""
+        """Raises ValueError for a task without a dataclass, and for options, fairseq's too, that can't be meant.
+
+        fairseq passes ``from_checkpoint`` for a trained model that is loaded. This package passes ``alone`` for a
+        training within a program, which has nothing to do with the program's other processes and fairseq runs.
+        """
         if isinstance(cfg, argparse.Namespace):  # the configuration of the run can't be reached from it
             raise ValueError(
                 f"task {cfg.task}: expected register_task({cfg.task!r}, dataclass=...) with a subclass of "
@@ -92,8 +96,9 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         super().__init__(cfg, **kwargs)
         self.from_checkpoint = bool(kwargs.get("from_checkpoint"))
         if not self.from_checkpoint:  # for a training run, but not for a trained model that is loaded
-            forget_previous_run()
-            check_processes()
+            if not kwargs.get("alone"):
+                forget_previous_run()
+                check_processes()
             check_training_options(cfg._get_root())
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
