@@ -67,6 +67,7 @@ TESTS = {
     "pip uninstall": ("test_package.py", "test_uninstalling_leaves_nothing"),
     "python -m benchmarks.budget": ("test_benchmark_budget.py", "test_runs_what_the_file_lacks"),
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
+    "python -m benchmarks.on_demand": ("test_benchmark_on_demand.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
     "python -m benchmarks.stream": ("test_benchmark_stream.py", "test_command"),

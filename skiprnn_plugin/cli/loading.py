@@ -56,10 +56,16 @@ def check_split(split: Optional[str]) -> None:
         raise UserError("--split train: expected a held-out split, such as valid or test")
 
 
-def add_weights_argument(parser: argparse.ArgumentParser) -> None:
+def add_video_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--weights`` and ``--encode-all``."""
     parser.add_argument(
         "--weights",
         type=Path,
         metavar="FILE",
         help="for videos: the weights that skiprnn-prepare video encoded the model's data with",
+    )
+    parser.add_argument(
+        "--encode-all",
+        action="store_true",
+        help="for videos: encode every frame, instead of only those that the model asks for",
     )
