@@ -3,14 +3,19 @@
 import logging
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Optional, Union
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Union
 
 from fairseq import checkpoint_utils, file_utils
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import overwrite_args_by_name
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
 
 from . import zoo
@@ -55,6 +60,7 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         state["args"] = None  # of an old checkpoint; fairseq has made "cfg" of it, where options are overridden
+        _add_new_options(state["cfg"].model, overrides or {})
         # Read before they are overridden, as fairseq adds any name to what is configured by argparse
         stored = {name for part in state["cfg"].values() for name in read_options(part)}
         overwrite_args_by_name(state["cfg"], overrides or {})
@@ -84,6 +90,17 @@ def read_extra_state(path: Union[str, Path]) -> Dict[str, Any]:
         return checkpoint_utils.load_checkpoint_to_cpu(str(path))["extra_state"]
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
+
+
+def _add_new_options(cfg, names: Iterable[str]) -> None:
+    """Add options of these names that the model has, but that the version of its checkpoint did not have."""
+    name = read_options(cfg)["_name"]
+    dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(name, name))
+    if isinstance(cfg, DictConfig) and dataclass is not None:
+        with open_dict(cfg):
+            for option in fields(dataclass):
+                if option.name in names and option.name not in cfg:
+                    cfg[option.name] = option.default
 
 
 def _unknown_parts(cfg) -> str:

@@ -129,7 +129,7 @@ class SkipRNNHub(nn.Module):
     def stream(
         self,
         batch_size: int = 1,
-        min_skip: int = 0,
+        min_skip: Optional[int] = None,
         max_skip: Optional[int] = None,
         seeds: Optional[Sequence[int]] = None,
     ) -> "PredictingStream":
@@ -137,8 +137,9 @@ class SkipRNNHub(nn.Module):
 
         Args:
             batch_size: number of sequences, each of which has a time of its own.
-            min_skip: how many steps are skipped after an update at least, whatever the gate says.
-            max_skip: how many steps are skipped at most; None for no limit.
+            min_skip: how many steps are skipped after an update at least, whatever the gate says; None for what the
+                model was loaded with, which is 0 unless ``from_pretrained(..., min_skip=...)`` says otherwise.
+            max_skip: how many steps are skipped at most; None likewise, which is without a limit.
             seeds: integers that decide the random numbers of a model with ``--binarize bernoulli``, [batch_size]; None
                 for 0, 1, ..., as :meth:`predict` takes them.
 

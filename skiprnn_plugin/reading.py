@@ -1,5 +1,6 @@
 """Functions for reading users' files: a progress bar, a test for hidden files, and short reasons for errors."""
 
+import sys
 from typing import Iterable, Optional
 
 
@@ -11,6 +12,13 @@ def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **
     from tqdm import tqdm  # comes with fairseq, which may not be installed
 
     return tqdm(items, desc=name, delay=1, leave=False, disable=disable, **options)
+
+
+def show_line(line: str) -> None:
+    """Print a line on standard error, above a progress bar."""
+    from tqdm import tqdm
+
+    tqdm.write(line, file=sys.stderr)
 
 
 def is_hidden(name: str) -> bool:

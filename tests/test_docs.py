@@ -75,6 +75,7 @@ TESTS = {
     "python -m benchmarks.budget": ("test_benchmark_budget.py", "test_runs_what_the_file_lacks"),
     "python -m benchmarks.gpu": ("test_benchmark_gpu.py", "test_command"),
     "python -m benchmarks.int8": ("test_benchmark_int8.py", "test_times"),
+    "python -m benchmarks.on_demand": ("test_benchmark_on_demand.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
     "python -m benchmarks.stream": ("test_benchmark_stream.py", "test_command"),

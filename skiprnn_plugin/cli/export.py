@@ -70,6 +70,9 @@ def export(args: argparse.Namespace) -> str:
     if not args.output.parent.is_dir():
         raise UserError(f"OUT: no such folder: {args.output.parent}")
     hub = load_hub(args.checkpoint, prepare_loading(args))
+    rnn = getattr(hub.model, "rnn", None)
+    if getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None:
+        raise UserError("--min-skip, --max-skip: an exported model has no such limits; its caller can set them")
     from ..export.parts import collect_parts
     from ..writing import write_whole
 

@@ -2,9 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ..arguments import UserError
+from ..dials import DIALS
 from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
 
@@ -30,10 +31,22 @@ def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option to load checkpoints with in place of the stored one, such as data_dir=DIR or engine=reference",
     )
     parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
+    parser.add_argument(
+        "--update-threshold",
+        type=float,
+        metavar="V",
+        help="the gate updates where its value is above this number (in training 0.5); a higher one skips more",
+    )
+    parser.add_argument(
+        "--min-skip", type=int, metavar="N", help="skip at least N steps after an update, whatever the gate says"
+    )
+    parser.add_argument(
+        "--max-skip", type=int, metavar="N", help="skip at most N steps after an update, whatever the gate says"
+    )
 
 
 def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
-    """Import ``--user-dir``, if it is given; returns the options that ``--set`` gives, by name."""
+    """Import ``--user-dir``, if it is given; returns the options that ``--set`` and the dials give, by name."""
     from omegaconf import OmegaConf
 
     for setting in args.set:
@@ -45,7 +58,40 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
         raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
     if args.user_dir:
         import_user_dir(args.user_dir)
-    return overrides
+    dials = {name: getattr(args, name) for name in DIALS}
+    return {**overrides, **{name: value for name, value in dials.items() if value is not None}}
+
+
+def add_sweep_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sweep",
+        metavar="NAME=VALUES",
+        help="evaluate every checkpoint with each of these values of update_threshold, min_skip or max_skip, such as "
+        "update_threshold=0.3,0.5,0.7 or min_skip=0,1,2 or max_skip=none,20",
+    )
+
+
+def prepare_sweep(args: argparse.Namespace) -> List[Dict[str, Any]]:
+    """What :func:`prepare_loading` returns, once for each value of ``--sweep``."""
+    overrides = prepare_loading(args)
+    if args.sweep is None:
+        return [overrides]
+    name, _, values = args.sweep.partition("=")
+    name, read = name.replace("-", "_"), {"update_threshold": float}.get(name.replace("-", "_"), _read_count)
+    try:
+        values = [read(value.strip().lower()) for value in values.split(",")]
+    except ValueError:
+        values = []
+    if name not in DIALS or not values:
+        raise UserError(
+            "--sweep: expected update_threshold=NUMBERS, or min_skip or max_skip=INTEGERS, with commas between them, "
+            f"got {args.sweep}"
+        )
+    return [{**overrides, name: value} for value in values]
+
+
+def _read_count(text: str) -> Optional[int]:
+    return None if text == "none" else int(text)
 
 
 def add_split_argument(parser: argparse.ArgumentParser) -> None:
@@ -59,10 +105,16 @@ def check_split(split: Optional[str]) -> None:
         raise UserError("--split train: expected a held-out split, such as valid or test")
 
 
-def add_weights_argument(parser: argparse.ArgumentParser) -> None:
+def add_video_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--weights`` and ``--encode-all``."""
     parser.add_argument(
         "--weights",
         type=Path,
         metavar="FILE",
         help="for videos: the weights that skiprnn-prepare video encoded the model's data with",
+    )
+    parser.add_argument(
+        "--encode-all",
+        action="store_true",
+        help="for videos: encode every frame, instead of only those that the model asks for",
     )

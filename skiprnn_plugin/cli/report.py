@@ -7,14 +7,14 @@ import sys
 from functools import partial
 from typing import Optional, Sequence
 
-from ..runs.checkpoint import read_runs
+from ..runs.checkpoint import sweep_runs
 from ..runs.find import find_file, find_files
 from ..runs.groups import Group, assign_tables, deviation, find_faults, group_runs, mean
 from ..runs.plain_table import group_models, make_plain_tables
 from ..runs.saved import as_saved
 from ..runs.tables import TABLES, Column, Table, find_table
 from .command import add_version, as_table, run_command
-from .loading import RUN_HELP, add_loading_arguments, check_split, prepare_loading
+from .loading import RUN_HELP, add_loading_arguments, add_sweep_argument, check_split, prepare_sweep
 
 PROGRAM = "skiprnn-report"
 
@@ -67,6 +67,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print a JSON list of unrounded values, also of every run")
     parser.add_argument("--all", action="store_true", help="show rows without runs too")
+    add_sweep_argument(parser)
     add_loading_arguments(parser)
     return run_command(PROGRAM, report, parser.parse_args(argv))
 
@@ -75,7 +76,7 @@ def report(args: argparse.Namespace) -> str:
     check_split(args.split)
     chosen = None if args.table in (None, "all") else find_table(args.table)
     files = find_files(args.runs, partial(find_file, checkpoint=args.checkpoint))
-    runs = read_runs(files, args.split or chosen and chosen.split, prepare_loading(args))
+    runs = sweep_runs(files, args.split or chosen and chosen.split, prepare_sweep(args))
     tables, others = ([(chosen, runs)], []) if chosen else assign_tables(runs)
     if args.table is None and runs:
         tables = [(table, found) for table, found in tables if found]

@@ -9,7 +9,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
 from torch import Tensor
 
-from ..arguments import as_option_errors, check_choice
+from ..arguments import as_option_errors, check_choice, check_probability
+from ..dials import DIALS, find_dials
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..modules.skip_rnn import SkipRNNBase
 from ..ops import uniform
@@ -36,6 +37,19 @@ class RecurrenceConfig(FairseqDataclass):
         metadata={"help": "dropout of what a step writes into the state; the state itself is not dropped"},
     )
     binarize: str = field(default="round", metadata={"help": "how the gate decides: round or bernoulli"})
+    update_threshold: float = field(
+        default=0.5,
+        metadata={
+            "help": "the gate updates where its value is above this number; on a trained model, a higher one skips more"
+        },
+    )
+    min_skip: int = field(
+        default=0, metadata={"help": "in evaluation, how many steps are skipped after an update at least"}
+    )
+    max_skip: Optional[int] = field(
+        default=None,
+        metadata={"help": "in evaluation, how many steps are skipped after an update at most (default: no limit)"},
+    )
     update_bias: float = field(default=1.0, metadata={"help": "initial bias of the gate"})
     gate_init: str = field(
         default="authors",
@@ -76,9 +90,17 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
     check_choice("--gru-reset", cfg.gru_reset, ("after", "before"))
     if not 0 <= cfg.skip_prob <= 1:
         raise ValueError(f"--skip-prob: expected a probability in [0, 1], got {cfg.skip_prob}")
+    turned = find_dials({name: getattr(cfg, name) for name in DIALS})
+    if turned and (cfg.update_rule != "learned" or cfg.binarize != "round"):
+        name, value = next(iter(turned.items()))
+        raise ValueError(
+            f"--{name.replace('_', '-')}: expected {DIALS[name]} for a model without a gate that rounds, got {value}"
+        )
+    threshold = check_probability("--update-threshold", cfg.update_threshold)
     names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_init", "gate_layers")
-    names += ("layer_norm", "init", "engine")
-    options = {**sizes, "gate": cfg.update_rule == "learned", **{name: getattr(cfg, name) for name in names}}
+    names += ("layer_norm", "init", "engine", "min_skip", "max_skip")
+    options = {name: getattr(cfg, name) for name in names}
+    options.update(sizes, gate=cfg.update_rule == "learned", threshold=threshold)
     if cfg.cell == "gru":
         options["reset_after"] = cfg.gru_reset == "after"
     modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}

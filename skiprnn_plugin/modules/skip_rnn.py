@@ -18,9 +18,9 @@ from ..arguments import (
     check_size,
 )
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from ..ops.checks import as_state, check_threshold
+from ..ops.checks import as_state, check_span, check_threshold
 from ..ops.engines import FEATURES, INFERENCE_ENGINES, check_engine
-from ..ops.tracing import record_module
+from ..ops.tracing import has_only_shape, record_module
 from .init import GATE_INITS, INITS, init_gate, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
@@ -51,6 +51,9 @@ class SkipRNNBase(nn.Module):
         gate: False for a plain RNN without a learned gate, which updates at every step or as ``schedule`` says.
         binarize: ``round``, u_t = v_t > threshold, or ``bernoulli``, u_t ~ Bernoulli(v_t).
         threshold: the threshold of ``round``. On a trained model, set it higher to skip more or lower to skip less.
+        min_skip: in evaluation mode, how many steps are skipped after an update at least, whatever the gate says.
+        max_skip: in evaluation mode, how many steps are skipped at most; None for no limit. Steps before the first one
+            of a call do not count, for either. These two need ``round``.
         update_bias: initial bias of the gate; with 1, nearly every step is updated at the start of training.
         gate_init: initial weight of the gate: ``authors``, Glorot-uniform, or ``zeros``, with which the update
             probability is the same at every update until training changes it.
@@ -70,6 +73,8 @@ class SkipRNNBase(nn.Module):
     """
 
     cell: str
+    min_skip: int = 0  # here too, for modules that an earlier version has pickled
+    max_skip: Optional[int] = None
 
     def __init__(
         self,
@@ -85,6 +90,8 @@ class SkipRNNBase(nn.Module):
         gate: bool = True,
         binarize: str = "round",
         threshold: float = 0.5,
+        min_skip: int = 0,
+        max_skip: Optional[int] = None,
         update_bias: float = 1.0,
         gate_init: str = "authors",
         gate_layers: Optional[Sequence[int]] = None,
@@ -108,6 +115,7 @@ class SkipRNNBase(nn.Module):
         self.recurrent_dropout = check_probability("recurrent_dropout", recurrent_dropout)
         self.binarize = check_choice("binarize", binarize, ("round", "bernoulli"))
         self.threshold = threshold
+        self.min_skip, self.max_skip = check_skips(min_skip, max_skip)
         self.gate_layers = check_gate_layers(gate_layers, num_layers)
         self.layer_norm = check_flag("layer_norm", layer_norm)
         self.init = check_choice("init", init, INITS)
@@ -200,7 +208,7 @@ class SkipRNNBase(nn.Module):
         self,
         batch_size: int = 1,
         state: Optional[SkipState] = None,
-        min_skip: int = 0,
+        min_skip: Optional[int] = None,
         max_skip: Optional[int] = None,
         seeds: Union[Sequence[int], Tensor, None] = None,
     ) -> Stream:
@@ -212,8 +220,9 @@ class SkipRNNBase(nn.Module):
         Args:
             batch_size: number of sequences, each of which has a time of its own.
             state: state to continue from; None for the learned initial state.
-            min_skip: how many steps are skipped after an update at least, whatever the gate says.
-            max_skip: how many steps are skipped after an update at most; None for no limit. Steps that were skipped
+            min_skip: how many steps are skipped after an update at least, whatever the gate says; None for the
+                module's.
+            max_skip: how many steps are skipped after an update at most; None for the module's. Steps that were skipped
                 before the stream began do not count.
             seeds: integers that decide the random numbers if ``binarize`` is ``bernoulli``, [batch_size]: the updates
                 are those of ``forward`` with ``noise=skiprnn_plugin.ops.uniform(seeds, T)``. None draws them from
@@ -226,22 +235,25 @@ class SkipRNNBase(nn.Module):
         if self.bidirectional:
             raise ValueError("bidirectional: expected False for a stream, which can't read backward, got True")
         check_size("batch_size", batch_size)
-        min_skip = min(check_count("min_skip", min_skip), NEVER)
-        max_skip = NEVER if max_skip is None else min(check_count("max_skip", max_skip), NEVER)
-        if max_skip < min_skip:
-            raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
-        weights = self._weights("")
+        min_skip = self.min_skip if min_skip is None else min_skip
+        max_skip = self.max_skip if max_skip is None else max_skip
+        return self._open_stream("", batch_size, state, min_skip, max_skip, seeds)
+
+    def _open_stream(self, suffix, batch_size, state, min_skip, max_skip, seeds) -> Stream:
+        """A stream in one direction."""
+        min_skip, max_skip = check_skips(min_skip, max_skip)
+        weights = self._weights(suffix)
         native = choose_native(self.engine, self.cell, weights)
-        gate = self._gate("")
+        gate = self._gate(suffix)
         recipe = Recipe(
             self.cell,
             tuple(map(copy_tensors, weights)),
             None if gate is None else copy_tensors(gate),
-            copy_tensors(self._initial_state("")),
+            copy_tensors(self._initial_state(suffix)),
             self.threshold,
             gate is not None and self.binarize == "bernoulli",
-            min_skip,
-            max_skip,
+            min(min_skip, NEVER),
+            NEVER if max_skip is None else min(max_skip, NEVER),
             native,
             self.engine == "int8",
         )
@@ -413,6 +425,9 @@ class SkipRNNBase(nn.Module):
             state = as_state(state)
             if isinstance(state.h, Tensor):  # skip_scan refuses others
                 state = state.keep_in_graph([initial.h, initial.c])
+        limited = self.min_skip > 0 or self.max_skip is not None
+        if limited and gate is not None and schedule is None and not self.training:
+            schedule, noise = self._find_updates(suffix, x, state, noise, lengths, offsets), None
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
@@ -434,6 +449,33 @@ class SkipRNNBase(nn.Module):
         if backward:
             output, updates = output if last_only else output.flip(1), updates.flip(1)
         return output, state, updates
+
+    @torch.no_grad()
+    def _find_updates(self, suffix, x, state, noise, lengths, offsets) -> Tensor:
+        """The steps that are updated with ``min_skip`` and ``max_skip``, bool [B, T], for one direction.
+
+        A stream finds them, in which the limits are exact, so that every engine makes the same updates. Its k-th update
+        is that of all sequences together, although they are at different steps.
+        """
+        if noise is not None:
+            raise ValueError("min_skip, max_skip: expected 0 and None beside random updates, which have no such limits")
+        if torch.compiler.is_compiling() or torch.jit.is_tracing() or has_only_shape(x):
+            raise ValueError("min_skip, max_skip: expected 0 and None in code that is traced or compiled")
+        batch, steps, _ = x.shape
+        updates = torch.zeros(batch, steps, dtype=torch.bool, device="cpu")
+        begin, end = check_span(lengths, offsets, batch, steps, x.device)
+        if batch == 0:
+            return updates.to(x.device)
+        begin = torch.zeros(batch, dtype=torch.int64, device="cpu") if begin is None else begin.cpu()
+        count = steps - begin if end is None else end.cpu() - begin
+        stream = self._open_stream(suffix, batch, state, self.min_skip, self.max_skip, None)
+        while len(rows := (stream.wanted < count).nonzero().squeeze(1)) > 0:
+            wanted = stream.wanted[rows]
+            stream.skip(wanted - stream.time[rows], rows)
+            step = begin[rows] + wanted
+            stream.update(x[rows.to(x.device), step.to(x.device)], rows)
+            updates[rows, step] = True
+        return updates.to(x.device)
 
     def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:
         """New random masks for ``skip_scan`` in one direction: those of dropout, zoneout and recurrent dropout, None
@@ -462,6 +504,8 @@ class SkipRNNBase(nn.Module):
             "recurrent_dropout": 0.0,
             "binarize": "round",
             "threshold": 0.5,
+            "min_skip": 0,
+            "max_skip": None,
             "gate_layers": (self.num_layers - 1,),
             "layer_norm": False,
             "init": "authors",
@@ -471,6 +515,14 @@ class SkipRNNBase(nn.Module):
         if self.update_weight is None:
             parts.append("gate=False")
         return ", ".join(parts)
+
+
+def check_skips(min_skip: int, max_skip: Optional[int]) -> Tuple[int, Optional[int]]:
+    """Check the fewest and the most steps to skip. Raises ValueError, which names the argument."""
+    check_count("min_skip", min_skip)
+    if max_skip is not None and check_count("max_skip", max_skip) < min_skip:
+        raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
+    return min_skip, max_skip
 
 
 def _tile(state: SkipState, batch_size: int) -> SkipState:
@@ -512,6 +564,8 @@ class SkipGRU(SkipRNNBase):
         gate: bool = True,
         binarize: str = "round",
         threshold: float = 0.5,
+        min_skip: int = 0,
+        max_skip: Optional[int] = None,
         update_bias: float = 1.0,
         gate_init: str = "authors",
         gate_layers: Optional[Sequence[int]] = None,
@@ -534,6 +588,8 @@ class SkipGRU(SkipRNNBase):
             gate=gate,
             binarize=binarize,
             threshold=threshold,
+            min_skip=min_skip,
+            max_skip=max_skip,
             update_bias=update_bias,
             gate_init=gate_init,
             gate_layers=gate_layers,

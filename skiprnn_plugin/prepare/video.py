@@ -1,11 +1,12 @@
 """Reads the frames of video files, which PyAV (FFmpeg) decodes."""
 
+import contextlib
 import heapq
 import math
 from collections import deque
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Deque, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -39,12 +40,45 @@ def read_frames(path: Path, frame_rate: float) -> Iterator[np.ndarray]:
             or ``frame_rate`` is not a number above 0. Errors that the decoder conceals are not reported.
         ImportError: PyAV is missing.
     """
+    return (frame.image for frame in decode_frames(path, frame_rate))
+
+
+class DecodedFrame:
+    """A frame of a video, which becomes an image when it is asked for one."""
+
+    def __init__(self, path: Path, frame: Any):
+        self._path, self._frame = path, frame
+        self._image: Optional[np.ndarray] = None
+
+    @property
+    def image(self) -> np.ndarray:
+        """The frame, uint8 RGB [H, W, 3]. Raises ValueError if FFmpeg can't convert it."""
+        if self._image is None:
+            with _explained(self._path):
+                self._image = _as_image(self._frame)
+        return self._image
+
+
+def decode_frames(path: Path, frame_rate: float) -> Iterator[DecodedFrame]:
+    """The frames that :func:`read_frames` yields, decoded, but not converted to images. Arguments and errors are the
+    same."""
     if not 0 < frame_rate < math.inf:
         raise ValueError(f"frame_rate: expected frames in a second, more than 0, got {frame_rate}")
     av = _import_av()
+    with (
+        _explained(path),
+        av.open(f"file:{path}", metadata_errors="replace", options={"max_pixels": str(LARGEST)}) as container,
+    ):
+        rate = max(Fraction(frame_rate).limit_denominator(FINEST), Fraction(1, FINEST))
+        yield from _sample(path, container, rate)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn errors of FFmpeg, and ValueErrors, into ValueErrors that name the file."""
+    av = _import_av()
     try:
-        with av.open(f"file:{path}", metadata_errors="replace", options={"max_pixels": str(LARGEST)}) as container:
-            yield from _sample(container, max(Fraction(frame_rate).limit_denominator(FINEST), Fraction(1, FINEST)))
+        yield
     except (av.FFmpegError, ValueError) as error:
         reason = error.strerror if isinstance(error, av.FFmpegError) else error
         raise ValueError(f"{path}: can't be read as a video ({reason})") from error
@@ -58,7 +92,7 @@ def _import_av():
     return av
 
 
-def _sample(container: Any, frame_rate: Fraction) -> Iterator[np.ndarray]:
+def _sample(path: Path, container: Any, frame_rate: Fraction) -> Iterator[DecodedFrame]:
     from av.stream import Disposition
 
     stream = container.streams.best("video")
@@ -68,11 +102,9 @@ def _sample(container: Any, frame_rate: Fraction) -> Iterator[np.ndarray]:
     early = _tolerance(step, Fraction(stream.time_base), frame_rate)
     number = 0
     for frame, end in _with_ends(_with_starts(_decode(container, stream), step), step):
-        image = None
+        decoded = DecodedFrame(path, frame)
         while number / frame_rate + early < end:
-            if image is None:
-                image = _as_image(frame)
-            yield image
+            yield decoded
             number += 1
     if number == 0:
         raise ValueError("it has no frames")

@@ -1,13 +1,29 @@
 """Turns a user's videos into a model's input: features of their frames, made like the model's training data."""
 
 import itertools
+import time
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..arguments import UserError
 from ..reading import show_progress
+
+if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
+    from ..hub import PredictingStream
+
+
+class VideoWork(NamedTuple):
+    """What it took to turn a video into features.
+
+    Attributes:
+        encoded: which of its frames were encoded, bool [T].
+        seconds: the time that decoding and encoding took.
+    """
+
+    encoded: np.ndarray
+    seconds: float
 
 
 class VideoReader(NamedTuple):
@@ -18,12 +34,14 @@ class VideoReader(NamedTuple):
         frame_rate: frames in a second.
         dtype: the type of the features that the model was trained on.
         most: how many frames the model reads, if it reads a video's first ones; None if it reads the last ones, or all.
+        stream: a stream of the model, of one row, to encode only the frames that it wants; None to encode all frames.
     """
 
     encoder: Any
     frame_rate: float
     dtype: np.dtype
     most: Optional[int]
+    stream: Optional["PredictingStream"] = None
 
     def frames(self, path: str) -> Iterator[np.ndarray]:
         """Yield the frames, uint8 RGB [H, W, 3]. Raises :class:`UserError` if the video can't be read."""
@@ -34,11 +52,52 @@ class VideoReader(NamedTuple):
         except (ImportError, ValueError) as error:
             raise UserError(str(error)) from error
 
-    def encode(self, path: str) -> np.ndarray:
-        """The features of a video's frames, [T, D], in the model's ``dtype``. Shows a progress bar if it takes long."""
+    def encode(self, path: str) -> Tuple[np.ndarray, VideoWork]:
+        """The features of a video's frames, [T, D], in the model's ``dtype``, and what they took. Shows a progress bar
+        if it takes long.
+
+        Features of frames that were not encoded are 0: the model skips these frames, whatever they hold.
+
+        Raises :class:`UserError` if the video can't be read, or a feature is too large for ``dtype``.
+        """
+        began = time.perf_counter()
+        if self.stream is None:
+            features = self._encode(path, show_progress(self.frames(path), path, unit=" frames"))
+            encoded = np.ones(len(features), bool)
+        else:
+            features, encoded = self._encode_wanted(path, self.stream)
+        return features, VideoWork(encoded, time.perf_counter() - began)
+
+    def _encode_wanted(self, path: str, stream: "PredictingStream") -> Tuple[np.ndarray, np.ndarray]:
+        """The features, [T, D], and which frames the stream wanted, bool [T].
+
+        All frames are decoded, one after the other: most frames need the ones before them, and seeking is not exact in
+        some files. Only the wanted ones are converted to images and encoded.
+        """
+        from .video import decode_frames
+
+        stream.reset()
+        found: List[np.ndarray] = []
+        encoded: List[bool] = []
+        try:
+            frames = itertools.islice(decode_frames(Path(path), self.frame_rate), self.most)
+            for number, frame in enumerate(show_progress(frames, path, unit=" frames")):
+                encoded.append(int(stream.wanted[0]) == number)
+                if encoded[-1]:
+                    found.append(self._encode(path, [frame.image]))
+                    stream.skip(number - stream.time)
+                    stream.update(found[-1])
+        except (ImportError, ValueError) as error:
+            raise UserError(str(error)) from error
+        features = np.zeros((len(encoded), self.encoder.width), self.dtype)
+        if found:
+            features[encoded] = np.concatenate(found)
+        return features, np.array(encoded)
+
+    def _encode(self, path: str, images: Iterable[np.ndarray]) -> np.ndarray:
         from ..data.features import as_finite
 
-        features = self.encoder.encode(show_progress(self.frames(path), path, unit=" frames"))
+        features = self.encoder.encode(images)
         try:
             return as_finite(features, self.dtype)
         except ValueError as error:

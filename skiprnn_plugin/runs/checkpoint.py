@@ -168,6 +168,15 @@ def evaluate(loaded: Loaded) -> Run:
     return Run(loaded.path, loaded.options, numbers, sequences)
 
 
+def sweep_runs(files: Sequence[Path], split: Optional[str], settings: Sequence[Dict[str, Any]]) -> List[Run]:
+    """The runs of files with each of several overrides. Raises :class:`UserError` for several overrides of what is not
+    a checkpoint."""
+    for file in files if len(settings) > 1 else ():
+        if not is_checkpoint(file):
+            raise UserError(f"--sweep: expected checkpoints, which can be evaluated again, got {file}")
+    return [run for overrides in settings for run in read_runs(files, split, overrides)]
+
+
 def read_runs(files: Sequence[Path], split: Optional[str], overrides: Dict[str, Any]) -> List[Run]:
     """The runs of files, on a held-out split: checkpoints, which are evaluated again, logs, and the JSON of a report.
 

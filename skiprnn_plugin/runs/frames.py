@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Iterable, NamedTuple
 import numpy as np
 
 from ..arguments import UserError
+from ..reading import show_line
 
 if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
     from ..prepare.video_reader import VideoReader
@@ -35,7 +36,7 @@ def read_sheet(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
 
     Frames are drawn whole, though the encoder sees only the centre of each.
     """
-    from .inputs import read_inputs
+    from .inputs import describe_video, read_inputs
     from .outcomes import find_likeliest
 
     (read,) = read_inputs(hub, [path], [], videos)
@@ -43,6 +44,7 @@ def read_sheet(hub, videos: "VideoReader", path: str, most: int) -> Sheet:
         (prediction,) = hub.run([read.encoded])
     except (ImportError, ValueError) as error:  # an engine that can't run here
         raise UserError(str(error)) from error
+    show_line(describe_video(read, prediction))
     used, count = np.atleast_2d(prediction.used).any(0), len(read.kept)
     label, probability = find_likeliest(hub, read, prediction)
     title = f"{Path(path).name}: {label} {probability:.2f}, used {used[:count].sum():,} of {count:,} frames"

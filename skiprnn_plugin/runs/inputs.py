@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ..arguments import UserError
-from ..hub import SkipRNNHub
+from ..hub import PredictingStream, Prediction, SkipRNNHub
 from ..prepare.input_files import DECIMAL_POINTS, READERS, read_lines
 from ..prepare.video import is_video
-from ..prepare.video_reader import VideoReader, open_reader
+from ..prepare.video_reader import VideoReader, VideoWork, open_reader
 from ..reading import first_sentence
 
 STANDARD_INPUT = "-"
@@ -29,11 +29,13 @@ class Input(NamedTuple):
         encoded: the sequence as the model reads it (see :meth:`skiprnn_plugin.hub.SkipRNNHub.encode`).
         kept: the steps of the user's sequence that ``encoded`` holds; others are cropped. Further steps of ``encoded``
             are padding, at its end.
+        video: what encoding it took, if it is a video.
     """
 
     name: str
     encoded: Tensor
     kept: range
+    video: Optional[VideoWork] = None
 
 
 def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) -> None:
@@ -70,8 +72,13 @@ def _suffix(file: str) -> str:
     return Path(file).suffix.lower()
 
 
-def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) -> Optional[VideoReader]:
+def open_videos(
+    hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path], encode_all: bool = False
+) -> Optional[VideoReader]:
     """A reader of the videos among the files, with the encoder that made the model's data; None without videos.
+
+    It encodes the frames that a stream of the model wants; or all of them with ``encode_all``, or if the model has no
+    such stream, which standard error then says.
 
     Raises :class:`UserError` if there is no such encoder, or if the first frame of a video can't be read.
     """
@@ -91,7 +98,23 @@ def open_videos(hub: SkipRNNHub, files: Sequence[str], weights: Optional[Path]) 
     reader = open_reader(inputs.video_folder, inputs.video_record, hub.task.input_size, weights, inputs.head_steps)
     for video in videos:
         next(reader.frames(video))
-    return reader
+    if encode_all:
+        return reader
+    try:
+        return reader._replace(stream=_open_stream(hub))
+    except ValueError as error:
+        print(f"all frames are encoded, not only those that the model uses ({error})", file=sys.stderr)
+        return reader
+
+
+def _open_stream(hub: SkipRNNHub) -> PredictingStream:
+    """A stream that wants the frames that ``hub.run`` uses; ValueError for a model that has none, or wants all."""
+    if not getattr(hub.model, "has_gate", True):
+        raise ValueError("the model has no gate, and uses every frame")
+    stream = hub.stream()
+    if getattr(getattr(hub.model, "decisions", None), "exist", False):
+        raise ValueError("--binarize: expected round, got bernoulli, which draws other updates for every input")
+    return stream
 
 
 def read_inputs(
@@ -111,7 +134,24 @@ def read_inputs(
         elif _suffix(file) in readers:  # perhaps the task's own reader of files that are named as videos are
             yield from _encode(hub, file, _read(readers[_suffix(file)], file))
         else:
-            yield from _encode(hub, file, videos.encode(file))
+            features, work = videos.encode(file)
+            for read in _encode(hub, file, features):
+                yield read._replace(video=work)
+
+
+def describe_video(read: Input, prediction: Prediction) -> str:
+    """How many frames of a video the model used, how many were encoded, and how long that took.
+
+    Raises :class:`UserError` if the model used a frame that was not encoded: in a batch, with some engines, rounding
+    can differ from that of the stream which chose the frames.
+    """
+    used, kept = np.atleast_2d(prediction.used).any(0)[: len(read.kept)], read.kept
+    if (used & ~read.video.encoded[kept.start : kept.stop]).any():
+        raise UserError(f"{read.name}: rounding made the model use a frame that was not encoded; use --encode-all")
+    return (
+        f"{read.name}: used {used.sum():,} of {used.size:,} frames, encoded {read.video.encoded.sum():,} in "
+        f"{read.video.seconds:.2f} s"
+    )
 
 
 def _read(reader: Callable[[str], Any], file: str) -> Any:

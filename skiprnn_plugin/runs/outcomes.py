@@ -6,18 +6,27 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 import numpy as np
 
 from ..hub import Prediction, SkipRNNHub
-from .inputs import Input
+from ..reading import show_line
+from .inputs import Input, describe_video
 
 WARM_UP = 3  # how often the first batch runs before the time counts
 
 
 def predict_inputs(hub, inputs: Iterator, batch_size: int) -> Iterator[Tuple[Any, Any]]:
-    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times."""
+    """Pairs of an input and its prediction, after the first batch has run ``WARM_UP`` times. Standard error says which
+    frames of a video were encoded."""
     first = list(itertools.islice(inputs, batch_size))
     for _ in range(WARM_UP):
         list(hub.run([read.encoded for read in first], batch_size))
     kept, waiting = itertools.tee(itertools.chain(first, inputs))
-    return zip(kept, hub.run((read.encoded for read in waiting), batch_size))
+    return _show_videos(zip(kept, hub.run((read.encoded for read in waiting), batch_size)))
+
+
+def _show_videos(predictions: Iterator[Tuple[Any, Any]]) -> Iterator[Tuple[Any, Any]]:
+    for read, prediction in predictions:
+        if read.video is not None:
+            show_line(describe_video(read, prediction))
+        yield read, prediction
 
 
 def has_classes(hub: SkipRNNHub) -> bool:

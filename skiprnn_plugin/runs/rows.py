@@ -1,8 +1,9 @@
 """Which table and row of the paper a run repeats, from its options; and a label for a run that repeats none."""
 
 import math
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
+from ..dials import find_dials
 from .tables import TABLES, Row, Table, plain
 
 TRAINING = ("optimizer", "lr", "clip_norm", "batch_size")  # options that say how a model was trained
@@ -53,6 +54,8 @@ def find_departures(table: Table, options: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _repeats(table: Table, row: Row, options: Mapping[str, Any]) -> bool:
     wanted = {**row.options, "cell": row.cell, "update_rule": row.update_rule}
+    if find_dials(options):
+        return False
     del wanted["arch"]  # other options may make one architecture of another
     if row.update_rule == "learned":
         wanted.update(budget="per_sample", target_fraction=None)
@@ -74,6 +77,15 @@ def same(a: Any, b: Any) -> bool:
 
 def describe(options: Mapping[str, Any]) -> str:
     """A label for a run that repeats none of the paper's rows, in the style of the paper's."""
+    return ", ".join([_describe_model(options), *describe_dials(options)])
+
+
+def describe_dials(options: Mapping[str, Any]) -> List[str]:
+    """Those dials of a run that have another value than in training."""
+    return [f"{name.replace('_', ' ')} {plain(value)}" for name, value in find_dials(options).items()]
+
+
+def _describe_model(options: Mapping[str, Any]) -> str:
     cell, rule = str(options.get("cell")).upper(), options.get("update_rule")
     if rule == "full":
         return cell

@@ -1,8 +1,11 @@
 """Groups runs for figures: those that repeat each other, and those of a model under several lambdas or update rules."""
 
+import math
 from dataclasses import fields, replace
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from ..dials import DIALS, find_dials
+from .rows import describe_dials
 from .run import Run
 from .tables import plain
 
@@ -17,19 +20,23 @@ def group_series(runs: Sequence[Run]):
     """Label, model, rule and points of each series, a point being the runs that repeat each other.
 
     A series is of one model under one rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction),
-    ``random`` or ``full``. Its points are sorted by the option in which they differ. Models are numbered from 0.
+    ``random`` or ``full``. Its points are sorted by the option in which they differ. Models are numbered from 0. If
+    runs differ in dials, a series is of one trained model, with different values of its dials.
     """
+    turned = is_sweep(runs)
     models: Dict[Any, Mapping[str, Any]] = {}
-    grouped: Dict[Any, Dict[float, List[Run]]] = {}
+    grouped: Dict[Any, Dict[Any, List[Run]]] = {}
     for run in runs:
         swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
+        swept = (*DIALS, *(() if turned else swept))
         options = {**_defaults(run.options), **run.options}  # older versions' runs lack newer options
         # As text, as a checkpoint has other types of list than a log
         names = sorted({*options} - {*REPEATED, *swept})
         model = tuple((name, plain(options[name])) for name in names if not name.startswith(EVALUATED))
         models.setdefault(model, run.options)
         points = grouped.setdefault((model, _rule(run.options)), {})
-        points.setdefault(_swept_value(run.options), []).append(run)
+        value = _dial_values(run.options) if turned else _swept_value(run.options)
+        points.setdefault(value, []).append(run)
     names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
     for (model, rule), points in grouped.items():
         label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
@@ -103,10 +110,26 @@ def _swept_value(options: Mapping[str, Any]) -> float:
     return options.get(name, 0)
 
 
+def is_sweep(runs: Sequence[Run]) -> bool:
+    """Whether runs differ in dials."""
+    return len({str(find_dials(run.options)) for run in runs}) > 1
+
+
+def _dial_values(options: Mapping[str, Any]) -> Tuple[float, ...]:
+    """The values of the dials, such that they can be sorted: no limit is an infinite one."""
+    values = (options.get(name, default) for name, default in DIALS.items())
+    return tuple(math.inf if value is None else value for value in values)
+
+
 def label_point(options: Mapping[str, Any]) -> str:
     """What tells a point from others of its series; empty for a rule whose series have only one point."""
     label = {"learned": "λ={}", "target": "target {}", "random": "p={}", "full": ""}[_rule(options)]
-    return label.format(plain(_swept_value(options)))
+    return ", ".join(filter(None, [label.format(plain(_swept_value(options))), *describe_dials(options)]))
+
+
+def label_dials(options: Mapping[str, Any]) -> str:
+    """What tells a point from others of a series whose points differ in dials."""
+    return ", ".join(describe_dials(options)) or "as trained"
 
 
 def label_runs(label: str, options: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from ..arguments import UserError
 from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of, name_experiment
 from .run import SPEED, Run
-from .series import count_every_step, group_series, label_point
+from .series import count_every_step, group_series, is_sweep, label_dials, label_point
 from .tables import Table
 
 # The first of these that all runs have is drawn
@@ -81,7 +81,8 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     def make_point(repeated: Sequence[Run]) -> Point:
         x, y = ([run.metrics[name] for run in repeated] for name in (updates, metric))
         paper = _find_paper(table, repeated[0].options, updates, metric, solved) if table else None
-        return Point(label_point(repeated[0].options), x, y, paper)
+        chosen = repeated[0].options
+        return Point(label_dials(chosen) if is_sweep(runs) else label_point(chosen), x, y, paper)
 
     series = [
         Series(label, model, rule, [make_point(repeated) for repeated in points])

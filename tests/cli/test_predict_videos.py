@@ -47,7 +47,14 @@ def test_command(video_runs):
     options = ("--weights", video_runs.weights, "--json")
     process = run_forked("-c", CALL, video_runs.classification, *names, *options, cwd=ROOT, PYTHONPATH=ROOT)
     assert process.returncode == 0, process.stderr
-    check_same(json.loads(process.stdout), names)
+    items = json.loads(process.stdout)
+    check_same(items, names)
+    for item, line, steps in zip(items, process.stderr.splitlines(), VIDEOS.values()):
+        frames, encoded = min(steps, LENGTH), item["encoded"]
+        assert re.fullmatch(
+            rf"{item['input']}: used {encoded} of {frames} frames, encoded {encoded} in [0-9.]+ s", line
+        )
+        assert encoded == sum(step < frames for step in item["used"]) and item["encoding_ms"] > 0
 
 
 @pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.thorough), 4])
@@ -93,8 +100,8 @@ def thirds(frames):
 def test_frames_that_are_cropped_need_no_encoding(tmp_path, most, expected, dtype):
     """And features are rounded as training read them."""
     reader = VideoReader(SimpleNamespace(encode=thirds), 25.0, np.dtype(dtype), most)
-    features = reader.encode(str(write_video(tmp_path / "x.mp4", 7)))
-    assert features.dtype == dtype
+    features, work = reader.encode(str(write_video(tmp_path / "x.mp4", 7)))
+    assert features.dtype == dtype and work.encoded.tolist() == [True] * expected
     np.testing.assert_array_equal(features, thirds(map(image, range(expected))).astype(dtype))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ...arguments import UserError
 from ...runs.checkpoint import load_hub
 from ...runs.frames import Sheet, read_sheet
-from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
+from ..loading import HUB_HELP, add_loading_arguments, add_video_arguments, prepare_loading
 from .elements import Color, add_legend, add_title, get_colors, get_width, new_figure
 from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the most frames to draw, of those that the model reads the first ones (default: %(default)s)",
     )
-    add_weights_argument(parser)
+    add_video_arguments(parser)
     add_loading_arguments(parser)
 
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{args.video}: expected a video, such as .avi or .mp4")
     hub = load_hub(args.checkpoint, prepare_loading(args))
     check_inputs(hub, [args.video], [])
-    videos = open_videos(hub, [args.video], args.weights)
+    videos = open_videos(hub, [args.video], args.weights, args.encode_all)
     sheet = read_sheet(hub, videos, args.video, args.num_frames)
     write_picture(lambda: draw(sheet, choose_title(args, sheet.title)), args.output, look)
 

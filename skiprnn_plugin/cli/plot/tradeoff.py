@@ -6,12 +6,19 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from ...runs.checkpoint import read_runs
+from ...runs.checkpoint import sweep_runs
 from ...runs.find import find_files
 from ...runs.groups import deviation, mean
 from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
 from ..command import as_table
-from ..loading import RUN_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
+from ..loading import (
+    RUN_HELP,
+    add_loading_arguments,
+    add_split_argument,
+    add_sweep_argument,
+    check_split,
+    prepare_sweep,
+)
 from .elements import (
     add_legend,
     add_title,
@@ -49,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_picture_arguments(parser, "tradeoff.png")
     add_split_argument(parser)
+    add_sweep_argument(parser)
     add_loading_arguments(parser)
 
 
@@ -57,7 +65,7 @@ def run(args: argparse.Namespace) -> str:
     look = check_picture(args)
     check_split(args.split)
     files = find_files(args.runs)
-    tradeoff = collect(read_runs(files, args.split, prepare_loading(args)), args.metric)
+    tradeoff = collect(sweep_runs(files, args.split, prepare_sweep(args)), args.metric)
     title = choose_title(args, _make_title(tradeoff, args.split))
     write_picture(lambda: draw(tradeoff, title), args.output, look)
     return as_markdown(tradeoff)

@@ -10,14 +10,15 @@ from ...arguments import UserError
 from ...reading import show_progress
 from ...runs.checkpoint import load_hub
 from ..command import add_version, run_command
-from ..loading import HUB_HELP, add_loading_arguments, add_weights_argument, prepare_loading
+from ..loading import HUB_HELP, add_loading_arguments, add_video_arguments, prepare_loading
 
 PROGRAM = "skiprnn-predict"
 DESCRIPTION = """
 Let a trained model predict sequences of your own, on the CPU. It prints a line for each sequence, with columns
 separated by tabs: the likeliest class and its probability, or the predicted numbers; the number of used steps and of
 all steps (of a bidirectional model, in both directions); and the model's time in ms. The time includes neither loading
-the model, nor reading and encoding its input (such as a video's frames), nor the first few runs. For a model that
+the model, nor reading and encoding its input (such as a video's frames), nor the first few runs. Of a video only the
+frames that the model uses are encoded; standard error says how many these are and how long that took. For a model that
 predicts classes at every step it prints a line for each span of steps in which a class has at least the probability
 --threshold: the class, its highest probability in the span, and the span's start and end, in seconds, or in steps if
 their rate is not known (a span ends when the step after it starts). If there is no span, it prints - and the highest
@@ -61,7 +62,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help="sequences that go through the model at once; the time is then that of the batch divided by their number "
         "(default: %(default)s)",
     )
-    add_weights_argument(parser)
+    add_video_arguments(parser)
     add_loading_arguments(parser)
     args = parser.parse_intermixed_args(argv)
     try:
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
     if args.threshold is not None and not has_spans(hub):
         raise UserError(f"--threshold: expected a model that predicts classes at every step, got {hub.cfg.task._name}")
     check_inputs(hub, args.inputs, args.text)
-    videos = open_videos(hub, args.inputs, args.weights)
+    videos = open_videos(hub, args.inputs, args.weights, args.encode_all)
     try:
         predictions = predict_inputs(hub, read_inputs(hub, args.inputs, args.text, videos), args.batch_size)
         among_lines = output.isatty() and not args.json  # a progress bar would be between them

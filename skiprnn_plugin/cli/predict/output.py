@@ -53,4 +53,7 @@ def as_json(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold: flo
     if has_spans(hub):
         outcome["spans"] = as_timeline(hub, read, prediction, threshold)
     indices = [row.nonzero()[0].tolist() for row in used] if used.ndim == 2 else used.nonzero()[0].tolist()
-    return {"input": read.name, **outcome, "used": indices, "steps": used.size, "ms": 1000 * prediction.seconds}
+    item = {"input": read.name, **outcome, "used": indices, "steps": used.size, "ms": 1000 * prediction.seconds}
+    if read.video is not None:
+        item["encoded"], item["encoding_ms"] = int(read.video.encoded.sum()), 1000 * read.video.seconds
+    return item

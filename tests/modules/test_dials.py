@@ -1,0 +1,137 @@
+"""Skips that are limited in evaluation: ``min_skip`` and ``max_skip`` are exact in whole passes and in streams."""
+
+import copy
+
+import pytest
+import torch
+
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
+
+T, D, H = 23, 3, 5
+LIMITS = [(2, None), (0, 1), (1, 4), (3, 3), (0, 0)]
+
+
+def make(cls=SkipGRU, **options):
+    torch.manual_seed(0)
+    rnn = cls(D, H, update_bias=-2.0, **options).eval()
+    for name, parameter in rnn.named_parameters():
+        if name.startswith("update_weight"):
+            torch.nn.init.normal_(parameter, std=4)
+    return rnn
+
+
+def expect(rnn, x, min_skip, max_skip):
+    """The updates of one sequence [T, D], by the definition, and its last state; ``rnn`` has no limits."""
+    state, skipped, updated, updates = rnn.initial_state(1).filled(), 0, False, []
+    for sample in x:
+        v = state.acc + torch.minimum(state.p, 1 - state.acc)
+        u = bool(v > rnn.threshold)
+        u = u and not (updated and skipped < min_skip) or max_skip is not None and skipped >= max_skip
+        _, state, _ = rnn(sample[None, None], state, schedule=torch.tensor([[u]]))
+        skipped, updated = 0 if u else skipped + 1, updated or u
+        updates.append(float(u))
+    return torch.tensor(updates), state
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize(
+    "cls, options",
+    [(SkipLSTM, {"num_layers": 2}), (SkipGRU, {"threshold": 0.3}), (SkipGRU, {"reset_after": False}), (SkipRNN, {})],
+    ids=["lstm", "threshold", "gru", "rnn"],
+)
+@torch.no_grad()
+def test_whole_passes_and_streams_agree(cls, options, limits):
+    plain = make(cls, **options)
+    x, lengths = torch.randn(4, T, D), torch.tensor([T, 9, 0, 17])
+    limited = copy.deepcopy(plain)
+    limited.min_skip, limited.max_skip = limits
+    output, state, updates = limited(x, lengths=lengths)
+    for row, length in enumerate(lengths.tolist()):
+        expected, last = expect(plain, x[row, :length], *limits)
+        assert updates[row].tolist() == [*expected.tolist(), *[0] * (T - length)]
+        torch.testing.assert_close(state.h[:, row], last.h[:, 0], rtol=1e-5, atol=1e-6)
+        stream = limited.stream()
+        stream.feed(x[row : row + 1, :length])
+        for part, whole in zip(stream.state, limited(x[row : row + 1, :length])[1]):
+            assert part is whole is None or part.equal(whole)
+    gaps = (updates[0].nonzero().squeeze(1).diff() - 1).tolist()
+    assert all(limits[0] <= gap <= (T if limits[1] is None else limits[1]) for gap in gaps)
+
+
+@pytest.mark.parametrize("engine", ["reference", "indexed", "native", "triton"])
+@torch.no_grad()
+def test_every_engine_makes_the_same_updates(engine):
+    expected = make(min_skip=1, max_skip=4)
+    rnn = make(min_skip=1, max_skip=4)
+    rnn.engine = engine
+    x = torch.randn(3, T, D)
+    try:
+        output, state, updates = rnn(x)
+    except ValueError as error:
+        pytest.skip(str(error))
+    assert updates.equal(expected(x)[2])
+    torch.testing.assert_close(output, expected(x)[0], rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_two_directions_and_padding_on_the_left():
+    rnn = make(bidirectional=True, batch_first=False, min_skip=1, max_skip=4)
+    x, lengths = torch.randn(T, 3, D), [T, 8, 0]
+    updates = rnn(x, lengths=lengths)[2]
+    forward = make(min_skip=1, max_skip=4)
+    backward = make(min_skip=1, max_skip=4)
+    state_dict = {name.replace("_reverse", ""): v for name, v in rnn.state_dict().items() if name.endswith("_reverse")}
+    backward.load_state_dict(state_dict)
+    forward.load_state_dict({name: v for name, v in rnn.state_dict().items() if not name.endswith("_reverse")})
+    by_row = x.transpose(0, 1)
+    for row, length in enumerate(lengths):
+        sequence = by_row[row : row + 1, :length]
+        assert updates[0, row, :length].equal(forward(sequence)[2][0])
+        assert updates[1, row, :length].equal(backward(sequence.flip(1))[2][0].flip(0))
+    padding = torch.arange(T) < torch.tensor([0, 9, T]).unsqueeze(1)
+    left = forward(by_row, padding_mask=padding)[2]
+    assert left[1, 9:].equal(forward(by_row[1:2, 9:])[2][0]) and left[padding].sum() == 0
+
+
+@torch.no_grad()
+def test_continues_from_a_state_and_counts_from_there():
+    plain = make()
+    x = torch.randn(1, T, D)
+    start = int((plain(x)[2][0] == 0).nonzero()[0]) + 1  # after a skipped step
+    state = plain(x[:, :start])[1]
+    limited = copy.deepcopy(plain)
+    limited.max_skip = 5
+    stream = plain.stream(state=state, max_skip=5)
+    stream.feed(x[:, start:])
+    assert limited(x[:, start:], state)[1].h.equal(stream.state.h)
+
+
+def test_without_limits_and_in_training_nothing_changes():
+    plain, wide = make(), make(max_skip=10**30)
+    x = torch.randn(2, T, D)
+    for one, other in zip(plain(x), wide(x)):
+        assert all(torch.equal(*pair) for pair in zip(one, other) if pair[0] is not None)
+    limited = make(min_skip=3).train()
+    assert limited(x)[2].equal(plain(x)[2]) and not limited.eval()(x)[2].equal(plain(x)[2])
+    assert "min_skip=3" in repr(limited) and "skip=" not in repr(plain)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"min_skip": -1}, "^min_skip: expected an integer of at least 0, got -1"),
+        ({"max_skip": 1.5}, "^max_skip: expected an integer of at least 0, got 1.5"),
+        ({"min_skip": 3, "max_skip": 2}, "^max_skip: expected at least min_skip, 3, got 2"),
+    ],
+)
+def test_wrong_limits(options, message):
+    with pytest.raises(ValueError, match=message):
+        make(**options)
+
+
+def test_refuses_random_updates_and_tracing():
+    x = torch.randn(1, 4, D)
+    with pytest.raises(ValueError, match="^min_skip, max_skip: .*random updates"):
+        make(min_skip=1, binarize="bernoulli")(x)
+    with pytest.raises(ValueError, match="^min_skip, max_skip: .*traced or compiled"):
+        make(min_skip=1)(x.to("meta"))
