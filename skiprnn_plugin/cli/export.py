@@ -73,7 +73,7 @@ def export(args: argparse.Namespace) -> str:
     rnn = getattr(hub.model, "rnn", None)
     if getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None:
         raise UserError(
-            "--min-skip, --max-skip: an exported model has no such limits; the program that calls it can keep the steps "
+            "--min-skip, --max-skip: an exported model has no such limits; a program that calls it can keep the steps "
             "to wait from N + 1 on (--min-skip N), or up to N + 1 (--max-skip N)"
         )
     from ..export.parts import collect_parts
