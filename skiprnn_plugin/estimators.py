@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
+from .arguments import check_size
 from .parameters import PLANNED, describe, read_params
 from .quiet import no_notes
 from .writing import write_whole
@@ -161,7 +162,7 @@ class SkipRNNEstimator(BaseEstimator):
         with no_notes():  # fairseq changes it when it is imported
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
-            from .training import choose_stage, plan_training, train
+            from .training import LOCK, choose_stage, plan_training, train
         labels, seed = self._read_labels(y, len(arrays)), params["random_state"]
         splits = divide_classes(labels.groups, {"valid": params["validation_fraction"]}, seed)
         if "valid" not in splits:
@@ -181,7 +182,7 @@ class SkipRNNEstimator(BaseEstimator):
             write_features(source, Path(folder), "float32" if is_exact else "float64", {})
             plan = plan_training(Path(folder), self._predicts, seed=seed, **options)
             extra = describe(params, self._predicts, **labels.fitted)
-            with usual_torch():
+            with LOCK, usual_torch():  # the default dtype is that of all threads
                 checkpoint, history = train(plan, choose, params["progress"], extra)
         hub = load_hub(checkpoint)
         # Together and at the end, so that a training that fails leaves the estimator as it was
@@ -230,6 +231,7 @@ class SkipRNNEstimator(BaseEstimator):
     def _check(self, X: Recordings) -> List[np.ndarray]:
         """Recordings as arrays [T, D]; ValueError if they are none, or NotFittedError."""
         self.hub_  # noqa: B018  (an estimator that is not fitted says so first)
+        check_size("batch_size", self.batch_size)  # set_params may have changed it
         width = self.n_features_in_
         if getattr(X, "ndim", None) == 2 and (width > 1 or X.shape[1] == 1):  # also a tensor of torch
             raise ValueError(
@@ -401,7 +403,7 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
         elif others:
             raise ValueError(f"y: expected labels that are all numbers, or all texts, got {others[0]!r}")
         else:
-            labels = np.asarray(values, dtype=str)
+            labels = np.asarray(list(values), dtype=str)
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
     if labels.dtype.kind == "f":
@@ -467,8 +469,9 @@ def as_recordings(X: Recordings, limit: float = LARGEST) -> List[np.ndarray]:
             )
         if not np.isfinite(array).all():
             raise ValueError(f"X[{place}]: expected finite numbers, got NaN or infinity")
-        if np.abs(array).max() > limit:
-            raise ValueError(f"X[{place}]: expected numbers up to {limit:g}, got {np.abs(array).max():g}")
+        largest = max(float(array.max()), -float(array.min()))  # numpy would make a float32 of the limit
+        if largest > limit:
+            raise ValueError(f"X[{place}]: expected numbers up to {limit:g}, got {largest:g}")
         arrays.append(array)
     return arrays
 

@@ -343,6 +343,19 @@ def test_bad_labels(size, y, message):
         small().fit(make_recordings(size, seed=0)[0], y)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u1"])
+def test_recordings_of_any_type_cause_no_warning(dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (array,) = as_recordings([np.ones((3, 1), dtype)])
+    assert array.dtype == dtype
+
+
+def test_texts_of_numpy_s_newer_type():
+    labels = as_labels(np.array(["a", "b"], dtype=np.dtypes.StringDType()), 2)
+    assert labels.dtype.kind == "U" and labels.tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize("y", [np.array([1, 2, 1], dtype=object), [1, np.int64(2), 1]], ids=["objects", "list"])
 def test_labels_of_mixed_types_that_are_numbers(y):
     labels = as_labels(y, 3)
@@ -373,6 +386,20 @@ def test_a_program_with_other_settings_of_torch(block):
         torch.set_default_dtype(torch.float32)
 
 
+def test_training_in_threads_of_such_a_program():
+    recordings, labels = make_recordings(12, seed=0)
+    expected = small().fit(recordings, labels).predict_proba(recordings)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            models = list(pool.map(lambda _: small().fit(recordings, labels), range(3)))
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for model in models:
+        np.testing.assert_array_equal(model.predict_proba(recordings), expected)
+
+
 def test_predicts_in_batches_of_its_size(fitted):
     sizes, run = [], type(fitted.hub_).run
     with mock.patch.object(type(fitted.hub_), "run", lambda hub, x, size: sizes.append(size) or run(hub, x, size)):
@@ -380,6 +407,8 @@ def test_predicts_in_batches_of_its_size(fitted):
         fitted.predict(recordings)
         fitted.used_samples(recordings)
     assert sizes == [fitted.batch_size] * 2
+    with pytest.raises(ValueError, match="batch_size: expected an integer of at least 1, got None"):
+        pickle.loads(pickle.dumps(fitted)).set_params(batch_size=None).predict(recordings)
 
 
 def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):

@@ -71,6 +71,10 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(f"OUT: no such folder: {args.output.parent}")
     hub = load_hub(args.checkpoint, prepare_loading(args))
     rnn = getattr(hub.model, "rnn", None)
+    if getattr(rnn, "engine", None) == "int8":
+        raise UserError(
+            "--set engine=int8: expected --weights int8, for an OUT that ends in .h, to round weights in a file"
+        )
     if getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None:
         raise UserError(
             "--min-skip, --max-skip: an exported model has no such limits; a program that calls it can keep the steps "

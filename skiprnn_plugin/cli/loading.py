@@ -58,8 +58,11 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
         raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
     if args.user_dir:
         import_user_dir(args.user_dir)
-    dials = {name: getattr(args, name) for name in DIALS}
-    return {**overrides, **{name: value for name, value in dials.items() if value is not None}}
+    dials = {name: getattr(args, name) for name in DIALS if getattr(args, name) is not None}
+    for name in dials:
+        if name in overrides:
+            raise UserError(f"--{name.replace('_', '-')}: expected no --set {name} beside it, got both")
+    return {**overrides, **dials}
 
 
 def add_sweep_argument(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +90,9 @@ def prepare_sweep(args: argparse.Namespace) -> List[Dict[str, Any]]:
             "--sweep: expected update_threshold=NUMBERS, or min_skip or max_skip=INTEGERS, with commas between them, "
             f"got {args.sweep}"
         )
-    return [{**overrides, name: value} for value in values]
+    if name in overrides:
+        raise UserError(f"--sweep: expected {name} nowhere else, got another value of it too")
+    return [{**overrides, name: value} for value in dict.fromkeys(values)]
 
 
 def _read_count(text: str) -> Optional[int]:

@@ -22,7 +22,7 @@ HEAD = """\
  *     NAME_predict(&state, probabilities); at any time
  *
  * NAME_update returns NAME_NEVER when no further sample is wanted. A sample holds NAME_INPUTS numbers as the sensor
- * gives them: they are normalised here. C99; needs expf, tanhf, frexpf and ldexpf$also. Nothing is allocated; a state
+ * gives them: they are normalised here. C99; needs expf, tanhf, frexpf, ldexpf$also. Nothing is allocated; a state
  * takes sizeof(NAME_state) bytes. Do not compile with -ffast-math: the waiting time counts rounded additions.
  */
 #ifndef NAME_H
@@ -220,7 +220,7 @@ WEIGHTS: Dict[str, Dict[str, str]] = {
         "u_times_reset": "NAME_dot(u + row * NAME_HIDDEN, reset, NAME_HIDDEN)",
     },
     "int8": {
-        "also": ", lrintf",
+        "also": ", fabsf, lrintf",
         "u_type": "const int8_t *u, const float *s",
         "round_h": "    int16_t q[NAME_HIDDEN];\n    float unit = NAME_round(h, q);\n",
         "round_reset": "    unit = NAME_round(reset, q);\n",

@@ -46,6 +46,8 @@ def _translate(name: str, arguments: Sequence[Any]) -> List[Any]:
     operands, weights, options, *_ = _parse(arguments)
     if options.cell not in _CELLS:
         raise ValueError(f"cell: expected one of {', '.join(_CELLS)} for ONNX, got {options.cell!r}")
+    if operands.x.dtype not in (None, ir.DataType.FLOAT):
+        raise ValueError(f"x: expected float32 for ONNX, got {operands.x.dtype.name}; call model.float() first")
     if operands.dropout_mask is not None:
         raise ValueError("dropout: expected a module in evaluation mode for ONNX; call model.eval() first")
     given = {key: value for key, value in operands._asdict().items() if value is not None}

@@ -425,8 +425,9 @@ class SkipRNNBase(nn.Module):
             state = as_state(state)
             if isinstance(state.h, Tensor):  # skip_scan refuses others
                 state = state.keep_in_graph([initial.h, initial.c])
-        limited = self.min_skip > 0 or self.max_skip is not None
-        if limited and gate is not None and schedule is None and not self.training:
+        # Without a gate every step is updated, so that max_skip changes nothing
+        limited = self.min_skip != 0 or (gate is not None and self.max_skip is not None)
+        if limited and schedule is None and not self.training:
             schedule, noise = self._find_updates(suffix, x, state, noise, lengths, offsets), None
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(

@@ -522,6 +522,8 @@ def copy_tensors(group):
 @torch.inference_mode(False)
 def _restore(recipe, batch_size, state, time, wanted, seeds) -> Stream:
     if recipe.native and library.missing() is not None:
+        if recipe.int8:
+            raise ValueError(f"engine: 'int8' {library.missing()}")
         recipe = recipe._replace(native=False)
     stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
     stream._put(None, batch_size, state, time, wanted, seeds)

@@ -118,7 +118,8 @@ def _read_header(path: str, feature_names: Optional[Sequence[str]]) -> List[str]
         if not all(map(_is_number, names)):
             has_names = any(name.lower() not in MISSING for name in names) and not any(map(_is_number, names))
             return names if has_names or (known and set(known) <= set(names)) else []
-        is_known, is_numbered = sorted(names) == sorted(known), names == list(map(str, range(len(names))))
+        is_known = sorted(names) == sorted(known)
+        is_numbered = len(names) > 1 and names == list(map(str, range(len(names))))  # one 0 is a number
         second = next(lines, None)
         if second is None or not (is_known or is_numbered):
             return []

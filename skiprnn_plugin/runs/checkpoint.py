@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..arguments import UserError
+from ..dials import DIALS
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
 from .logs import read_log
@@ -169,11 +170,13 @@ def evaluate(loaded: Loaded) -> Run:
 
 
 def sweep_runs(files: Sequence[Path], split: Optional[str], settings: Sequence[Dict[str, Any]]) -> List[Run]:
-    """The runs of files with each of several overrides. Raises :class:`UserError` for several overrides of what is not
-    a checkpoint."""
-    for file in files if len(settings) > 1 else ():
-        if not is_checkpoint(file):
-            raise UserError(f"--sweep: expected checkpoints, which can be evaluated again, got {file}")
+    """The runs of files with each of several overrides. Raises :class:`UserError` for several overrides, or for dials,
+    of what is not a checkpoint."""
+    options = ["sweep"] if len(settings) > 1 else [name for name in DIALS if name in settings[0]]
+    for file in files:
+        if options and not is_checkpoint(file):
+            option = options[0].replace("_", "-")
+            raise UserError(f"--{option}: expected checkpoints, which can be evaluated again, got {file}")
     return [run for overrides in settings for run in read_runs(files, split, overrides)]
 
 

@@ -89,6 +89,8 @@ def open_videos(
     if not videos:
         if weights is not None:
             raise UserError("--weights: expected a video to encode, got none")
+        if encode_all:
+            raise UserError("--encode-all: expected a video to encode, got none")
         return None
     if weights is None:
         raise UserError(
@@ -109,9 +111,9 @@ def open_videos(
 
 def _open_stream(hub: SkipRNNHub) -> PredictingStream:
     """A stream that wants the frames that ``hub.run`` uses; ValueError for a model that has none, or wants all."""
+    stream = hub.stream()  # which says why not, for instance for a model that skips at random
     if not getattr(hub.model, "has_gate", True):
         raise ValueError("the model has no gate, and uses every frame")
-    stream = hub.stream()
     if getattr(getattr(hub.model, "decisions", None), "exist", False):
         raise ValueError("--binarize: expected round, got bernoulli, which draws other updates for every input")
     return stream

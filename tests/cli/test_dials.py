@@ -80,6 +80,15 @@ def test_a_figure_of_a_sweep(prints, tiny, tmp_path):
     "main, options, message",
     [
         (report, ["{log}", "--sweep", "min_skip=1,2"], "--sweep: expected checkpoints, which can be evaluated again"),
+        (
+            report,
+            ["{log}", "--update-threshold", 0.9],
+            "--update-threshold: expected checkpoints, which can be evaluated",
+        ),
+        (report, ["{log}", "--sweep", "min_skip=5"], "--min-skip: expected checkpoints, which can be evaluated again"),
+        (report, ["{run}", "--max-skip", 3, "--set", "max_skip=4"], "--max-skip: expected no --set max_skip beside it"),
+        (report, ["{run}", "--sweep", "max_skip=1,2", "--max-skip", 3], "--sweep: expected max_skip nowhere else"),
+        (export, ["{run}", "{folder}/x.h", "--set", "engine=int8"], "--set engine=int8: expected --weights int8, for"),
         (report, ["{run}", "--sweep", "min_skip=1,x"], "--sweep: expected update_threshold=NUMBERS, or min_skip or"),
         (report, ["{run}", "--sweep", "engine=native"], "--sweep: expected update_threshold=NUMBERS, or min_skip or"),
         (report, ["{run}", "--update-threshold", 1.5], "--update-threshold: expected a probability in [0, 1), got 1.5"),

@@ -289,6 +289,7 @@ def test_several_numbers_and_two_directions():
         ("adding", ["pair.npy", "--threshold", "nan"], "--threshold: expected a number above 0 and at most 1, got nan"),
         ("adding", ["pair.npy", "--threshold", 1], "--threshold: expected a model that predicts .* step, got adding"),
         ("adding", ["pair.npy", "--weights", "x.pth"], "--weights: expected a video to encode, got none"),
+        ("adding", ["pair.npy", "--encode-all"], "--encode-all: expected a video to encode, got none"),
         ("adding", ["pair.npy", "--set", "engine"], "--set engine: expected NAME=VALUE"),
         ("adding", ["pair.npy", "--set", "engine=[1"], "--set engine=[1: can't be read (.*)"),
         ("adding", ["pair.npy", "--set", "engin=native"], "engin: none of the checkpoint's options, .*"),

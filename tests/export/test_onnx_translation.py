@@ -99,3 +99,17 @@ def test_without_the_table_or_in_training(tmp_path):
     with pytest.raises(torch.onnx.errors.OnnxExporterError):
         export(model, *example, tmp_path / "model.onnx", custom_translation_table=onnx_translations())
     assert not list(tmp_path.iterdir())
+
+
+def test_other_types_than_float32_are_refused(tmp_path):
+    """onnxruntime could not load the file."""
+    rnn = SkipGRU(4, 5, dtype=torch.float64).eval()
+    with pytest.raises(Exception, match="expected float32 for ONNX, got DOUBLE"):
+        torch.onnx.export(
+            rnn,
+            (torch.randn(2, 6, 4, dtype=torch.float64),),
+            tmp_path / "rnn.onnx",
+            dynamo=True,
+            dynamic_shapes={"x": DYNAMIC},
+            custom_translation_table=onnx_translations(),
+        )

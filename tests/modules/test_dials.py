@@ -135,3 +135,21 @@ def test_refuses_random_updates_and_tracing():
         make(min_skip=1, binarize="bernoulli")(x)
     with pytest.raises(ValueError, match="^min_skip, max_skip: .*traced or compiled"):
         make(min_skip=1)(x.to("meta"))
+
+
+def test_a_module_without_a_gate_skips_as_its_stream_does():
+    """It would update at every step, so only ``min_skip`` changes anything."""
+    rnn, x = SkipGRU(D, H, gate=False).eval(), torch.randn(1, 9, D)
+    for limits, expected in (((2, None), [1, 0, 0] * 3), ((0, 1), [1] * 9)):
+        rnn.min_skip, rnn.max_skip = limits
+        output, state, updates = rnn(x)
+        stream = rnn.stream()
+        assert updates[0].tolist() == expected and stream.feed(x) == sum(expected)
+        assert stream.state.h.equal(state.h)
+
+
+def test_no_limit_is_0_for_the_fewest():
+    rnn = make()
+    rnn.min_skip = None
+    with pytest.raises(ValueError, match="min_skip: .* got None"):
+        rnn(torch.randn(1, 4, D))

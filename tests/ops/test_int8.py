@@ -154,3 +154,11 @@ def test_exported_program():
     program = torch.export.export(rnn, (x,), dynamic_shapes=sizes).module()
     x = torch.randn(5, 20, 3)
     assert torch.equal(program(x)[0], rnn(x)[0])
+
+
+def test_a_stream_is_not_restored_without_the_library(monkeypatch):
+    """It would go on with other weights."""
+    stored = pickle.dumps(SkipGRU(3, 5).quantized().stream(2))
+    monkeypatch.setattr(library, "missing", lambda: "needs the library")
+    with pytest.raises(ValueError, match="engine: 'int8' needs the library"):
+        pickle.loads(stored)

@@ -21,6 +21,7 @@ from skiprnn_plugin.prepare.input_files import read_csv
         ("0,1\n1.5,2\n3.5,4.5\n", None, [[0, 1], [1.5, 2], [3.5, 4.5]]),
         ("0,1\n", None, [[0, 1]]),
         ("0\n2\n1.5\n", None, [[0], [2], [1.5]]),
+        ("0\n0.5\n", None, [[0], [0.5]]),
     ],
     ids=[
         "names",
@@ -34,6 +35,7 @@ from skiprnn_plugin.prepare.input_files import read_csv
         "whole numbers among others",
         "one step",
         "one column",
+        "one column that begins with 0",
     ],
 )
 def test_headers(tmp_path, text, feature_names, expected):
@@ -52,7 +54,7 @@ def test_headers(tmp_path, text, feature_names, expected):
             "x.csv:4: expected the steps of one sequence, got those of 'a' and 'b' in column 'sequence'",
         ),
         ("x,y\n1,2,3\n", ["x", "y"], r"x.csv:2: expected 2 numbers, as the header has names, got 3"),
-        ("0\n1.5\n", None, r"x.csv: expected names or numbers in the first line, got 0, which may be either"),
+        ("0\n1.5\n", ["0"], r"x.csv: expected names or numbers in the first line, got 0, which may be either"),
         ("1,0\n1,1\n", ["0", "1"], r"x.csv: expected names or numbers in the first line, got 1,0, which may be either"),
     ],
     ids=[
