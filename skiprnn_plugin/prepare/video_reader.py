@@ -3,15 +3,12 @@
 import itertools
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..arguments import UserError
 from ..reading import show_progress
-
-if TYPE_CHECKING:  # importing it imports fairseq, which takes seconds
-    from ..hub import PredictingStream
 
 
 class VideoWork(NamedTuple):
@@ -34,14 +31,15 @@ class VideoReader(NamedTuple):
         frame_rate: frames in a second.
         dtype: the type of the features that the model was trained on.
         most: how many frames the model reads, if it reads a video's first ones; None if it reads the last ones, or all.
-        stream: a stream of the model, of one row, to encode only the frames that it wants; None to encode all frames.
+        stream: a stream of the model, of one row, to encode only the frames that it wants, a
+            :class:`skiprnn_plugin.hub.PredictingStream`; None to encode all frames.
     """
 
     encoder: Any
     frame_rate: float
     dtype: np.dtype
     most: Optional[int]
-    stream: Optional["PredictingStream"] = None
+    stream: Optional[Any] = None
 
     def frames(self, path: str) -> Iterator[np.ndarray]:
         """Yield the frames, uint8 RGB [H, W, 3]. Raises :class:`UserError` if the video can't be read."""
