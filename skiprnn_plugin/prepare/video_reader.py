@@ -66,7 +66,7 @@ class VideoReader(NamedTuple):
             features, encoded = self._encode_wanted(path, self.stream)
         return features, VideoWork(encoded, time.perf_counter() - began)
 
-    def _encode_wanted(self, path: str, stream: "PredictingStream") -> Tuple[np.ndarray, np.ndarray]:
+    def _encode_wanted(self, path: str, stream: Any) -> Tuple[np.ndarray, np.ndarray]:
         """The features, [T, D], and which frames the stream wanted, bool [T].
 
         All frames are decoded, one after the other: most frames need the ones before them, and seeking is not exact in
