@@ -3,9 +3,9 @@
 #   tests/run.sh               every test but the slow and rare combinations (marker "thorough")
 #   tests/run.sh --all         those too, as before a merge
 #   tests/run.sh ARGUMENT...   arguments go to pytest, as files or -k; nothing that they name is left out as "thorough"
-# Reproductions (marker "slow") are run by their recipes alone. Cases of the triton engine that triton's interpreter takes
-# hours for (marker "interpreted") run with `tests/run.sh -m interpreted`; on a CUDA device, benchmarks/gpu.sh --training
-# runs them compiled.
+# Reproductions (marker "slow") are run by their recipes alone. Cases of the triton engine that take hours, interpreted or
+# compiled for other GPUs (marker "interpreted"), run with `tests/run.sh -m interpreted`; on a CUDA device,
+# benchmarks/gpu.sh --training runs them compiled.
 set -euo pipefail
 selection="not slow and not interpreted"
 if [[ ${1-} == --all ]]; then

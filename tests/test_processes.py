@@ -51,6 +51,7 @@ def assert_same_metrics(got, expected, prefix="valid_"):
             assert numbers[prefix + name] == pytest.approx(wanted[prefix + name], rel=1e-4, abs=1e-5), name
 
 
+@pytest.mark.thorough
 def test_world_size_starts_processes(tmp_path, alone, capfd):
     """In fairseq's default way, pytorch_ddp."""
     train(tmp_path, *SMALL, "--max-update", 3, "--distributed-world-size", 2)

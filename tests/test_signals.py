@@ -156,7 +156,7 @@ def test_a_programs_own_handler_is_called_too(tmp_path, signal_at):
         signal.signal(signal.SIGTERM, previous)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM])
 def test_a_handler_that_other_code_has_set_again_gives_the_signal_back(number):
     """Other code took the handler while a run trained, and put it back after the run had restored its own."""
     program = f"""
@@ -190,9 +190,8 @@ def start(output, *options):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kill", [os.killpg, pytest.param(os.kill, marks=pytest.mark.thorough)], ids=["group", "process"]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["group", "process"])
 def test_with_workers(tmp_path, kill):
     """Ctrl-C in a terminal, or a scheduler's signal, reaches the worker processes too; here both come at once."""
     options = ["--num-workers", "2", "--update-freq", "2", "--train-size", "6400", "--max-update", "100000"]

@@ -240,6 +240,7 @@ def test_a_file_for_the_zoo_is_small(checkpoint, tmp_path, fails, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 def test_wheel_and_source_distribution_hold_the_zoo(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         for name in NAMES:

@@ -61,7 +61,7 @@ class RampsTask(SequenceTask):
         self.datasets[split] = dataset(sizes=[1] * 40, fixed=split != "train")
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_fairseq_makes_other_batches_in_every_epoch(workers):
     def batches(split):
         task = RampsTask(OmegaConf.create({**vars(SequenceTaskConfig()), "seed": 1}))

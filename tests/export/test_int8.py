@@ -135,6 +135,7 @@ def checkpoint(tmp_path_factory):
     return save_dir / "checkpoint_last.pt"
 
 
+@pytest.mark.thorough
 def test_command(checkpoint, tmp_path):
     for weights in ("float32", "int8"):
         assert main([str(checkpoint), str(tmp_path / f"{weights}.h"), "--name", "model", "--weights", weights]) == 0

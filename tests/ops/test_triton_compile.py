@@ -70,9 +70,14 @@ def list_variants():
 
 
 def params():
-    ids = ["-".join(map(str, variant)) for variant in list_variants()]
-    marks = [() if variant in QUICK else pytest.mark.thorough for variant in list_variants()]
-    return [pytest.param(*v, id=name, marks=mark) for v, name, mark in zip(list_variants(), ids, marks)]
+    return [pytest.param(*v, id="-".join(map(str, v)), marks=mark(v)) for v in list_variants()]
+
+
+def mark(variant):
+    """Of the architectures beside sm_90, ``--all`` compiles one kernel each."""
+    if variant in QUICK:
+        return ()
+    return pytest.mark.thorough if variant in MORE or variant[1] == 90 else pytest.mark.interpreted
 
 
 def describe(kernel, arch, precision, cell, hidden, rows, noisy):

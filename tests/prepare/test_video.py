@@ -212,6 +212,7 @@ def test_wrong_frame_rates(tmp_path, frame_rate):
         list(read_frames(tmp_path / "v.avi", frame_rate))
 
 
+@pytest.mark.thorough
 def test_damaged_files(tmp_path):
     """Damaged files are read or refused, in finite time; in a separate process, as FFmpeg might end it."""
     rng = random.Random(1)
