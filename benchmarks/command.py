@@ -23,8 +23,9 @@ def check_options(args: argparse.Namespace, least: Mapping[str, int]) -> None:
     for fraction in getattr(args, "fractions", []):
         if not 0 < fraction <= 1:
             raise UserError(f"--fractions: expected numbers above 0 and up to 1, got {fraction}")
-    if args.output and not args.output.parent.is_dir():
-        raise UserError(f"--output {args.output}: the folder {args.output.parent} does not exist")
+    output = getattr(args, "output", None)
+    if output and not output.parent.is_dir():
+        raise UserError(f"--output {output}: the folder {output.parent} does not exist")
 
 
 def begin_report(**settings: Any) -> Dict[str, Any]:

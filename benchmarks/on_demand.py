@@ -18,6 +18,7 @@ from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.prepare.frame_encoder import FrameEncoder
 from skiprnn_plugin.prepare.video_reader import VideoReader
 
+from .command import check_options
 from .machine import describe_machine
 from .timing import time_of_processor
 
@@ -54,9 +55,7 @@ def measure(video: Path, readers: Dict[str, VideoReader], rnn: SkipGRU, rounds: 
 
 
 def run(args: argparse.Namespace) -> str:
-    for name in ("threads", "every", "hidden_size", "layers", "rounds"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')}: expected at least 1, got {getattr(args, name)}")
+    check_options(args, dict.fromkeys(("threads", "every", "hidden_size", "layers", "rounds"), 1))
     torch.set_num_threads(args.threads)
     rnn = build(args.every, args.hidden_size, args.layers)
     try:

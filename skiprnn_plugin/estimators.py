@@ -236,8 +236,7 @@ class SkipRNNEstimator(BaseEstimator):
         if getattr(X, "ndim", None) == 2 and (width > 1 or X.shape[1] == 1):  # also a tensor of torch
             raise ValueError(
                 f"X: expected a list of arrays [T, {width}], or an array [N, T, {width}], got one array "
-                f"{tuple(X.shape)}. "
-                f"{ONE}"
+                f"{tuple(X.shape)}. {ONE}"
             )
         arrays = as_recordings(X)
         if arrays[0].shape[1] != width:

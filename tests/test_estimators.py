@@ -378,7 +378,7 @@ def test_a_program_with_other_settings_of_torch(block):
     try:
         with block():
             model = small().fit(recordings, labels)
-            again = pickle.loads(pickle.dumps(model))  # loads its hub anew
+            again = pickle.loads(pickle.dumps(model))  # loads its hub again
             np.testing.assert_array_equal(model.predict_proba(recordings), expected)
             np.testing.assert_array_equal(again.predict_proba(recordings), expected)
         assert torch.get_default_dtype() == torch.float64

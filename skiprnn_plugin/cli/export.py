@@ -44,8 +44,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "--weights",
         choices=("float32", "int8"),
         default="float32",
-        help="for OUT.h: how the recurrent weights are stored; int8 takes a quarter of the memory, and reads almost "
-        "the same samples (default: %(default)s)",
+        help="for OUT.h: how the recurrent weights are stored; as int8 they take a quarter of the memory, and the "
+        "model reads almost the same samples (default: %(default)s)",
     )
     add_loading_arguments(parser)
     return run_command(PROGRAM, export, parser.parse_args(argv))

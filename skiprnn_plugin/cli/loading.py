@@ -79,8 +79,9 @@ def prepare_sweep(args: argparse.Namespace) -> List[Dict[str, Any]]:
     overrides = prepare_loading(args)
     if args.sweep is None:
         return [overrides]
-    name, _, values = args.sweep.partition("=")
-    name, read = name.replace("-", "_"), {"update_threshold": float}.get(name.replace("-", "_"), _read_count)
+    option, _, values = args.sweep.partition("=")
+    name = option.replace("-", "_")
+    read = float if name == "update_threshold" else _read_count
     try:
         values = [read(value.strip().lower()) for value in values.split(",")]
     except ValueError:

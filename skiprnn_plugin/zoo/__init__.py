@@ -1,4 +1,5 @@
-"""Trained models that come with the package: ``zoo:NAME`` stands for one wherever a checkpoint is expected.
+"""Trained models that come with the package: ``zoo:NAME`` stands for one wherever this package's
+commands and functions expect a checkpoint.
 
 A model is a checkpoint of fairseq in this folder, ``NAME.pt``, without the state of its training. Its card,
 ``NAME.md``, says what it is for, what it was trained on and how well it does. This module needs neither torch nor

@@ -274,7 +274,7 @@ def test_the_error_of_each_output(prints, tmp_path):
 
 
 def test_a_bad_number_in_a_split_that_is_not_trained_on(capsys, tmp_path):
-    """Without statistics.npz of one's own it is found before."""
+    """The folder has its own statistics.npz; without it, the number would be found while they are computed."""
     folder = write_features(tmp_path / "data")
     np.savez(folder / "statistics.npz", mean=np.zeros(3), std=np.ones(3))
     np.save(folder / "test1.npy", np.full_like(np.load(folder / "test1.npy"), np.nan))

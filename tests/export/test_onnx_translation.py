@@ -1,4 +1,4 @@
-"""``torch.onnx.export(dynamo=True)`` of a model of one's own with a Skip RNN inside."""
+"""``torch.onnx.export(dynamo=True)`` of a user's model with a Skip RNN inside."""
 
 import re
 

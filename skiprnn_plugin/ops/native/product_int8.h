@@ -1,5 +1,5 @@
-/* The recurrent product with weights that are rounded to int8, and states that are rounded to 16 bits. Sums are 32-bit integers, and so exact:
- * they are the same with every instruction set. */
+/* The recurrent product with weights that are rounded to int8, and states that are rounded to 16 bits. Sums are 32-bit
+ * integers, and so exact: they are the same with every instruction set. */
 #ifndef SKIPRNN_PRODUCT_INT8_H
 #define SKIPRNN_PRODUCT_INT8_H
 
