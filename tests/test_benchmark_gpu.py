@@ -104,6 +104,7 @@ def test_wrong_engine_fails_but_is_timed(tmp_path):
     assert len(found["end"][0]["faults"]) == 5
 
 
+@pytest.mark.thorough
 def test_a_kill_leaves_what_was_measured(tmp_path):
     path = tmp_path / "gpu.jsonl"
     command = [*map(str, COMMAND), "--engine", "indexed", "--phases", "correctness", "times"]

@@ -36,6 +36,7 @@ def test_torch_takes_the_place_of_a_model_that_reads_every_step(module, cell, pa
             assert torch.equal(counted, updates)
 
 
+@pytest.mark.thorough
 def test_command(tmp_path, capsys):
     data = write_features(tmp_path / "data")
     for name, options in {"full": ("--arch", "full_lstm"), "skip": ("--arch", "skip_gru", "--update-bias", -2)}.items():

@@ -7,6 +7,7 @@ from benchmarks.video import main
 from .tiny_videos import write_video
 
 
+@pytest.mark.thorough
 def test_command(tmp_path, resnet50_weights, capsys):
     pytest.importorskip("av")
     videos = [str(write_video(tmp_path / f"{count}.mp4", count)) for count in (5, 3)]

@@ -45,6 +45,7 @@ def by_contestant(report):
     return {entry["contestant"]: entry for entry in report["measurements"]}
 
 
+@pytest.mark.thorough
 def test_command(tmp_path):
     """The command runs in a process in which fairseq can't be imported."""
     (tmp_path / "fairseq.py").write_text("raise ImportError('not wanted')")
@@ -84,6 +85,7 @@ def test_ratio_is_to_the_fastest_peer(tmp_path):
         assert entry["ratio"] == pytest.approx(entry["seconds_median"] / best)
 
 
+@pytest.mark.thorough
 def test_gpu_suite_on_a_cpu(tmp_path):
     code, report = measure(tmp_path, "--suite", "gpu", "--device", "cpu", "--fractions", "0.5")
     assert code == 0, report

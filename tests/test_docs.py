@@ -201,6 +201,7 @@ def test_links_lead_somewhere():
     assert count > 30
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mkdocs: pip install '.[docs]'")
 def test_site(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]

@@ -31,6 +31,7 @@ def libraries(folder):
     return sorted(path.name for path in (folder / NATIVE).glob("libskiprnn.*"))
 
 
+@pytest.mark.thorough
 @needs_compiler
 def test_source_distribution_gives_a_wheel_with_the_library_for_any_python(distributions):
     source, wheel = distributions
@@ -45,6 +46,7 @@ def test_source_distribution_gives_a_wheel_with_the_library_for_any_python(distr
     assert "skiprnn_plugin/py.typed" in names and not [name for name in names if name.endswith((".cpp", ".o"))]
 
 
+@pytest.mark.thorough
 @needs_compiler
 def test_library_of_the_wheel_loads_and_is_that_of_the_header(distributions, tmp_path):
     _, wheel = distributions
@@ -65,7 +67,12 @@ print(library.skiprnn_abi(), library.skiprnn_levels().decode())
 
 
 @pytest.mark.parametrize(
-    "environment", [{"CXX": "false"}, {"CXX": "no-such-compiler"}, {"CXX": "", "PATH": ""}], ids=str
+    "environment",
+    [
+        *(pytest.param({"CXX": name}, marks=pytest.mark.thorough) for name in ("false", "no-such-compiler")),
+        {"CXX": "", "PATH": ""},
+    ],
+    ids=str,
 )
 def test_without_a_compiler_the_wheel_is_made_without_the_library(copied_tree, tmp_path, environment):
     command = [sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "--no-build-isolation", "-w", tmp_path, "."]
@@ -139,6 +146,7 @@ def test_links_without_a_static_libstdcxx(compile_in_place):
     assert ["-static-libstdc++" in call for call in calls if "-shared" in call] == [True, False]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["lenient", "strict"])
 def test_a_build_that_fails_leaves_no_library_of_older_sources(compile_in_place, mode):
     folder, _ = compile_in_place(mode=mode)

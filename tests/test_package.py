@@ -52,8 +52,7 @@ def test_user_dir(tmp_path, installed, path, user_dir):
 @pytest.mark.parametrize(
     "order",
     [
-        pytest.param("skiprnn_plugin, fairseq", marks=pytest.mark.thorough),
-        "skiprnn_plugin.modules, fairseq",
+        *(pytest.param(f"skiprnn_plugin{part}, fairseq", marks=pytest.mark.thorough) for part in ("", ".modules")),
         "fairseq, skiprnn_plugin",
     ],
 )

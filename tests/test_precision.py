@@ -87,6 +87,7 @@ def halves(folder):
     }
 
 
+@pytest.mark.thorough
 def test_two_processes(tmp_path):
     logs, others = run_ranks(halves, tmp_path)
     assert len(logs) == 4

@@ -206,6 +206,7 @@ def few(folder, *options):
     return {name: (*result, validate(folder / name / "checkpoint_last.pt")) for name, result in trained.items()}
 
 
+@pytest.mark.thorough
 def test_fewer_sequences_than_processes(tmp_path):
     """Dummy batches count nowhere; in fairseq-validate there are none."""
     one = few(tmp_path / "one", "--update-freq", 2)

@@ -90,7 +90,7 @@ def test_save_and_keep_interval_updates(tmp_path):
     [
         (4, ()),
         (3, ("--validate-interval-updates", 3)),
-        (7, ("--num-workers", 2)),
+        pytest.param(7, ("--num-workers", 2), marks=pytest.mark.thorough),
         (3, ("--update-freq", 2)),
         (2, ("--update-freq", "1,2")),
     ],

@@ -246,12 +246,13 @@ needs_environment = pytest.mark.skipif(
 )
 
 
+@pytest.mark.thorough
 @needs_environment
 @pytest.mark.parametrize(
     "script, number, to_the_run",
     [
         (["adding.sh", "gru"], signal.SIGINT, False),
-        pytest.param(["quickstart.sh"], signal.SIGTERM, True, marks=pytest.mark.thorough),
+        (["quickstart.sh"], signal.SIGTERM, True),
     ],
     ids=["Ctrl-C", "the run alone"],
 )

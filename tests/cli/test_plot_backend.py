@@ -27,8 +27,8 @@ INLINE = "module://matplotlib_inline.backend_inline"
     "backend, kept",
     [
         (INLINE, {INLINE, "agg"}),  # inherited from a notebook
-        ("nonsense", {"agg"}),
-        ("tkagg", {"tkagg"}),  # needs a display
+        pytest.param("nonsense", {"agg"}, marks=pytest.mark.thorough),
+        pytest.param("tkagg", {"tkagg"}, marks=pytest.mark.thorough),  # needs a display
     ],
 )
 def test_any_backend(tmp_path, backend, kept):

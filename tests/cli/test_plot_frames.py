@@ -57,8 +57,8 @@ def test_small_frames(shape, expected):
     "index, crop, most, drawn, more",
     [
         (0, "head", 250, range(3), " (and {} of 2 steps of padding)"),
-        (1, "head", 250, range(5), ""),
-        (1, "tail", 250, range(2, 7), ""),
+        pytest.param(1, "head", 250, range(5), "", marks=pytest.mark.thorough),
+        pytest.param(1, "tail", 250, range(2, 7), "", marks=pytest.mark.thorough),
         (1, "tail", 3, range(2, 5), ", the first 3 shown"),
     ],
     ids=["filled up", "head", "tail", "the first ones"],

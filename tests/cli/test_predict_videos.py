@@ -57,7 +57,8 @@ def test_command(video_runs):
         assert encoded == sum(step < frames for step in item["used"]) and item["encoding_ms"] > 0
 
 
-@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.thorough), 4])
+@pytest.mark.thorough
+@pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
     names = [*video_runs.videos, *video_runs.features]
     options = ("--weights", video_runs.weights, "--set", "crop=tail", "--threshold", 0.01, "--batch-size", batch_size)
@@ -73,6 +74,7 @@ def test_the_end_of_videos_and_spans_in_seconds(prints, video_runs, batch_size):
     ]
 
 
+@pytest.mark.thorough
 def test_files_of_any_kind_are_videos_as_in_preparation(prints, video_runs, tmp_path):
     """What skiprnn-prepare video reads can be predicted too; FFmpeg tells the format by the content."""
     videos = [tmp_path / name for name in ("v.gif", "v.3gp", "v.ts", "v.flv", "v.MTS", "v.unknown", "v")]

@@ -250,6 +250,7 @@ def test_save_dir_without_a_checkpoint_is_its_log(prints, tiny, tmp_path):
     assert report_json(prints, tmp_path)[0]["runs"][0]["path"] == str(tmp_path / "train.log")
 
 
+@pytest.mark.thorough
 def test_standard_output_holds_the_table_alone(tiny):
     """In a process of its own, where fairseq and all it needs are imported afresh."""
     process = run(sys.executable, "-m", "skiprnn_plugin.cli.report", tiny["seed1"].save_dir, PYTHONPATH=ROOT)

@@ -158,7 +158,13 @@ def thrifty(video_runs, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("main, arguments", [(predict_main, ["--json"]), (plot_main, ["--output", "{output}"])])
+@pytest.mark.parametrize(
+    "main, arguments",
+    [
+        (predict_main, ["--json"]),
+        pytest.param(plot_main, ["--output", "{output}"], marks=pytest.mark.thorough),
+    ],
+)
 def test_commands(video_runs, thrifty, capsys, tmp_path, main, arguments):
     found, encoded = [], []
     for option in [[], ["--encode-all"]]:

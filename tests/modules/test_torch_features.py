@@ -270,7 +270,7 @@ def test_skip_init(module):
     assert rnn(torch.randn(2, 4, 3))[0].isfinite().all()
 
 
-@pytest.mark.parametrize("where", ["meta", "fake"])
+@pytest.mark.parametrize("where", ["meta", pytest.param("fake", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "module, options",
     [

@@ -60,6 +60,11 @@ def cells_quick(*names):
     return pytest.mark.parametrize("cell", params)
 
 
+def quick_in(number, values):
+    """Values of a parametrised test, of which the quick tests run one in ``number``."""
+    return [pytest.param(v, marks=pytest.mark.thorough if n % number else ()) for n, v in enumerate(values)]
+
+
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))
 every_mode = pytest.mark.parametrize(
     "engine, mode",

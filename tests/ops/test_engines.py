@@ -117,7 +117,7 @@ SIZES = [
 
 @every_other
 @every_cell
-@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("last_only", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["all", "last"])
 @pytest.mark.parametrize("batch, steps, inputs, hidden, layers", SIZES)
 def test_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
     scale = 0.8 * max(inputs, hidden) ** -0.5  # so that rounding does not grow from step to step

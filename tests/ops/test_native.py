@@ -9,11 +9,11 @@ from skiprnn_plugin.ops.native import library
 
 from ..compare import assert_equal, assert_gradients_close, assert_results_close
 from .native_problems import bitwise_parts, decided_rows, drawn_problem, levels, native, only_rows
-from .problems import Problem, every_cell, uniform_noise
+from .problems import Problem, every_cell, quick_in, uniform_noise
 
 
 @native
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", quick_in(3, range(200)))
 def test_random_problems(engine, seed, monkeypatch):
     if seed % 2:  # as for large problems, whose backward computes again what small ones keep
         monkeypatch.setattr(native_engine, "KEEP_LIMIT", 0)
@@ -25,7 +25,7 @@ def test_random_problems(engine, seed, monkeypatch):
 
 
 @native
-@pytest.mark.parametrize("seed", range(0, 200, 2))
+@pytest.mark.parametrize("seed", quick_in(3, range(0, 200, 2)))
 def test_inference_and_training_make_the_same_bits(engine, seed):
     problem, options = drawn_problem(seed)
     training = problem.run(engine, **options)
@@ -33,6 +33,7 @@ def test_inference_and_training_make_the_same_bits(engine, seed):
         assert_equal(bitwise_parts(problem.run(engine, **options)), bitwise_parts(training))
 
 
+@pytest.mark.thorough
 def test_random_problems_are_compared_in_nearly_all_rows():
     decided = torch.cat([decided_rows(*drawn_problem(seed)) for seed in range(200)])
     assert len(decided) > 1500 and decided.float().mean() > 0.95
@@ -178,6 +179,7 @@ def test_empty_and_smallest_sizes(cell, engine, batch, steps, inputs, hidden, la
     assert_gradients_close(problem.gradients(got), problem.gradients(expected))
 
 
+@pytest.mark.thorough
 @levels()
 @pytest.mark.parametrize(
     "cell", [pytest.param(cell, marks=() if cell == "gru" else pytest.mark.thorough) for cell in sorted(CELLS)]

@@ -96,6 +96,7 @@ def test_an_unknown_instruction_set_in_the_environment_is_an_error(engine, engin
         Problem("gru", dtype=torch.float32).run(engine_name)
 
 
+@pytest.mark.thorough
 @native
 def test_the_environment_names_the_instruction_set(engine):
     code = """

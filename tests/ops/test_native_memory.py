@@ -147,6 +147,7 @@ def test_a_fork_in_the_middle_of_another_threads_take_has_areas_of_its_own():
     assert bool((held == 1).all())
 
 
+@pytest.mark.thorough
 @measures_memory
 @native
 def test_500_training_steps_at_flat_memory(engine):

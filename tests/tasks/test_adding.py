@@ -73,7 +73,7 @@ def test_other_held_out_sets_differ(tmp_path):
     assert len({mse(), mse(split="test"), mse("--valid-seed", 5)}) == 3
 
 
-@pytest.mark.parametrize("arch", ["skip_gru", "random_skip_lstm"])
+@pytest.mark.parametrize("arch", ["skip_gru", pytest.param("random_skip_lstm", marks=pytest.mark.thorough)])
 def test_a_run_repeats_bit_for_bit_with_any_number_of_workers(tmp_path, arch):
     options = ("--arch", arch, "--max-update", 10, "--dropout", 0.2)  # 2.5 epochs
     runs = {name: tmp_path / name for name in ("first", "again", "workers", "seed")}

@@ -88,6 +88,7 @@ def two(folder, data):
     return logged["valid"], validate(folder)["valid"]
 
 
+@pytest.mark.thorough
 def test_two_processes_have_the_precision_of_one(data, tmp_path):
     expected = train(data, tmp_path / "one", "--max-update", 3, "--update-freq", 2)["valid"][-1]
     for trained, validated in run_ranks(two, tmp_path / "two", data):
