@@ -33,35 +33,12 @@
 # On these videos, --quick takes 3 minutes of CPU time, most of it to validate and save after each training update, and
 # ends with mAP 7.94% (chance: 3.2%) from 11.2 of 167 frames: 20 videos are few to learn 157 classes from.
 set -euo pipefail
-source "$(dirname "$0")/table.sh"
+source "$(dirname "$0")/videos.sh"
 
-read_arguments "$@"
-check_features "$data"
-data=$(cd -- "$data" && pwd) # absolute, as read_settings changes the folder
-
-options=(--task feature_localization --data-dir "$data" --eval-points 100 --encoder-flops 1.53e10)
-options+=(--criterion binary_cross_entropy_with_budget --validate-interval 1 --save-interval 1)
-options+=(--best-checkpoint-metric mAP --maximize-best-checkpoint-metric)
+read_arguments 1 "$@"
+options=(--task feature_localization --eval-points 100 --encoder-flops 1.53e10)
+options+=(--criterion binary_cross_entropy_with_budget)
+paper_options=(--hidden-size 256 --num-layers 2)
+quick_options=(--hidden-size 64 --batch-size 32)
 metric="mAP mAP"
-folder=charades
-SEEDS=${SEEDS:-1}
-if $quick; then
-    read_settings 500
-    folder=charades-quick
-    options+=(--hidden-size 64 --batch-size 32 --lr 1e-3 --lr-scheduler polynomial_decay)
-    options+=(--total-num-update "$max_update")
-    if [ ${#rows[@]} = 0 ]; then
-        rows=(skip-gru-1e-3)
-    fi
-else
-    read_settings 3200
-    options+=(--hidden-size 256 --num-layers 2)
-fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
-start charades "$folder" "" "${rows[@]}"
-finish
-for run in "${first_runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
-done
-curves charades "${RUNS:-runs}/$folder/mAP.png"
-report charades --checkpoint best --set "data_dir=$data"
+train_videos charades 3200 500 skip-gru-1e-3

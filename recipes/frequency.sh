@@ -19,15 +19,7 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-quick=false
-rows=()
-for argument in "$@"; do
-    if [ "$argument" = --quick ]; then
-        quick=true
-    else
-        rows+=("$argument")
-    fi
-done
+read_arguments 0 "$@"
 
 options=(--task frequency_discrimination --criterion cross_entropy_with_budget)
 full_options=(--stop-update-fraction 1)

@@ -30,7 +30,7 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-read_arguments "$@"
+read_arguments 1 "$@"
 reviews=$data
 if [ ! -e "$reviews" ]; then
     echo "error: ACLIMDB: expected the folder aclImdb or its .tar.gz, got '$reviews'" >&2

@@ -24,7 +24,7 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-read_arguments "$@"
+read_arguments 1 "$@"
 if [ ! -d "$data" ]; then
     echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
     exit 2

@@ -14,6 +14,10 @@ _installed() {
     done
 }
 
+_install() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
 _setup() {
     local candidate chosen="" candidates=(python3 python3.11 python3.12)
     if [ -n "${PYTHON:-}" ]; then
@@ -45,8 +49,12 @@ _setup() {
     fi
     if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
-        # torch has the version that was tested. It is in the same command, so that pip does not install another one.
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' torch==2.13.0 || return 1
+        # torch has the version that was tested. It is in the second command too, so that pip does not install another one.
+        _install torch==2.13.0 || return 1
+        if ! .venv/bin/python -c 'import triton' 2>/dev/null; then
+            _install triton==3.6.0 2>/dev/null || true # a CPU build; the oldest triton that is supported, on Linux alone
+        fi
+        _install -e '.[dev]' torch==2.13.0 || return 1
         if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then
             echo "The native engine's library was not built; engine auto takes indexed." \
                 "See why: .venv/bin/python -m pip install --no-deps -v -e ." >&2

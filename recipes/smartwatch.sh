@@ -30,23 +30,16 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-quick=false
-file=
-for argument in "$@"; do
-    if [ "$argument" = --quick ]; then
-        quick=true
-    elif [ -z "$file" ]; then
-        file=$argument
-    else
-        echo "error: FILE.npz: expected one, got '$file' and '$argument'" >&2
-        exit 2
-    fi
-done
-if [ ! -f "$file" ]; then
-    echo "error: FILE.npz: expected a file of recordings, got '$file'" >&2
+read_arguments 1 "$@"
+if [ ${#rows[@]} != 0 ]; then
+    echo "error: FILE.npz: expected one, got '$data' and '${rows[0]}'" >&2
     exit 2
 fi
-file=$(absolute "$file") # absolute, as read_settings changes the folder
+if [ ! -f "$data" ]; then
+    echo "error: FILE.npz: expected a file of recordings, got '$data'" >&2
+    exit 2
+fi
+file=$(absolute "$data") # absolute, as read_settings changes the folder
 folder=smartwatch
 if $quick; then
     CELLS=${CELLS:-gru}

@@ -1,7 +1,7 @@
 # Source this from a recipe that trains many runs, for example those of a table of the paper. It defines:
 #
-#   read_arguments ARGUMENT...        sets `quick` if --quick is given, `data` to the first other argument, and `rows`
-#                                     to the rest
+#   read_arguments PATHS ARGUMENT...  sets `quick` if --quick is given, `data` to the first other argument if PATHS is
+#                                     1 (and not 0), and `rows` to the rest
 #   read_settings MAX_UPDATE          reads SEEDS (default 1 2 3 4), MAX_UPDATE (default as given), JOBS (default one
 #                                     per core) and RUNS (default runs) from the environment; changes to the project's
 #                                     folder
@@ -33,10 +33,10 @@ read_arguments() {
     quick=false
     data=
     rows=()
-    for argument in "$@"; do
+    for argument in "${@:2}"; do
         if [ "$argument" = --quick ]; then
             quick=true
-        elif [ -z "$data" ]; then
+        elif [ "$1" = 1 ] && [ -z "$data" ]; then
             data=$argument
         else
             rows+=("$argument")

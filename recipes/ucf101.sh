@@ -26,35 +26,11 @@
 # --quick trains a Skip GRU (lambda=1e-4, one layer of 128 units) on 50 frames, with one seed, for 2 epochs: 600
 # training updates (MAX_UPDATE) on 32 videos each, with a learning rate that falls from 1e-3 to 0.
 set -euo pipefail
-source "$(dirname "$0")/table.sh"
+source "$(dirname "$0")/videos.sh"
 
-read_arguments "$@"
-check_features "$data"
-data=$(cd -- "$data" && pwd) # absolute, as read_settings changes the folder
-
-options=(--task feature_classification --data-dir "$data" --padding data --encoder-flops 3.8e9)
-options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)
-options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
+read_arguments 1 "$@"
+options=(--task feature_classification --padding data --encoder-flops 3.8e9 --criterion cross_entropy_with_budget)
+paper_options=(--sequence-length 250 --hidden-size 512 --num-layers 2)
+quick_options=(--sequence-length 50 --hidden-size 128 --batch-size 32)
 metric="accuracy accuracy"
-folder=ucf101
-SEEDS=${SEEDS:-1}
-if $quick; then
-    read_settings 600
-    folder=ucf101-quick
-    options+=(--sequence-length 50 --hidden-size 128 --batch-size 32 --lr 1e-3 --lr-scheduler polynomial_decay)
-    options+=(--total-num-update "$max_update")
-    if [ ${#rows[@]} = 0 ]; then
-        rows=(skip-gru-1e-4)
-    fi
-else
-    read_settings 11400
-    options+=(--sequence-length 250 --hidden-size 512 --num-layers 2)
-fi
-python -m skiprnn_plugin.cli.check_data "${options[@]}" >&2
-start ucf101 "$folder" "" "${rows[@]}"
-finish
-for run in "${first_runs[@]}"; do
-    skiprnn-plot samples "$run/checkpoint_best.pt" --output "$run/samples.png" --set "data_dir=$data"
-done
-curves ucf101 "${RUNS:-runs}/$folder/accuracy.png"
-report ucf101 --checkpoint best --set "data_dir=$data"
+train_videos ucf101 11400 600 skip-gru-1e-4
