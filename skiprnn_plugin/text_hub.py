@@ -56,7 +56,7 @@ class SkipRNNTextHub(nn.Module):
         """The token ids of a text, or of a pair of texts, as in the data that the model was trained with, int64 [T].
 
         They include the ends of sentences, and what ``--init-token`` and ``--separator-token`` added in training. With
-        ``--shorten-method truncate`` they are not more than ``--max-positions``.
+        ``--shorten-method truncate`` they are the first ``--max-positions`` of these.
         """
         options, dictionary = self.task.cfg, self.task.source_dictionary
         tokens = [] if options.init_token is None else [options.init_token]
@@ -66,8 +66,8 @@ class SkipRNNTextHub(nn.Module):
             if number > 0 and options.separator_token is not None:
                 tokens.append(options.separator_token)
             tokens += [*map(dictionary.index, self._split(part)), dictionary.eos()]
-        if str(options.shorten_method) == "truncate" and len(tokens) > options.max_positions:
-            tokens[options.max_positions - 1 :] = [dictionary.eos()]
+        if str(options.shorten_method) == "truncate":
+            tokens = tokens[: options.max_positions]
         return torch.tensor(tokens)
 
     def _split(self, text: str) -> List[str]:

@@ -151,7 +151,7 @@ def test_hub_encodes_as_the_data(hub):
                 assert any(torch.equal(tokens, other) for other in stored)
                 assert split.decode(tokens) == text
     long = hub.encode("good " * 300)
-    assert len(long) == 200 and long[-1] == 2 and torch.equal(long[:-1], hub.encode("good " * 199)[:199])
+    assert len(long) == 200 and torch.equal(long, hub.encode("good " * 200)[:200])
     hub.task.cfg.shorten_method = "none"
     assert len(hub.encode("good " * 300)) > 300
 

@@ -89,8 +89,8 @@ static const void *find_tensor(const Model *model, const char *name, uint64_t by
     if (!value) return NULL;
     unsigned long long begin, end;
     const char *offsets = strstr(value, "\"data_offsets\":[");
-    if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2 || end > model->data_size ||
-        end - begin != bytes)
+    if (!offsets || sscanf(offsets, "\"data_offsets\":[%llu,%llu]", &begin, &end) != 2 || begin > end ||
+        end > model->data_size || end - begin != bytes)
         fail(name, "the tensor has the wrong size");
     return model->data + begin;
 }
@@ -116,6 +116,7 @@ static double *read_csv(const char *path, int64_t width, int64_t *steps) {
             numbers = more;
             room *= 2;
         }
+        if (!isfinite(number)) fail(path, "expected finite numbers");
         numbers[count++] = number;
     }
     if (!feof(file) || count == 0 || count % width) fail(path, "expected as many numbers in each line as the model has inputs, separated by commas");
@@ -171,7 +172,9 @@ int main(int argc, char **argv) {
     int64_t gate_layers[64], gate_count = 0;
     uint8_t *schedule = NULL;
     for (const char *next = find_text(&model, "gate_layers", text, sizeof text); *next && gate_count < 64;) {
-        gate_layers[gate_count++] = strtoll(next, (char **)&next, 10);
+        const int64_t layer = strtoll(next, (char **)&next, 10);
+        if (layer < 0 || layer >= layers || (*next && *next != ',')) fail("gate_layers", "no such layer");
+        gate_layers[gate_count++] = layer;
         if (*next == ',') next++;
     }
     if (gate_count == 0) {
@@ -223,6 +226,9 @@ int main(int argc, char **argv) {
     for (int64_t j = 0; j < outputs; j++) sum += exp(scores[j] - scores[best]);
     for (int64_t t = 0; t < steps; t++) used += result.updates[t] > 0;
     const char *class_name = find_text(&model, "classes", text, sizeof text);
+    int64_t class_count = 1;
+    for (const char *next = class_name; (next = strchr(next, '\n')); next++) class_count++;
+    if (class_count != outputs) fail("classes", "too few, too many or too long");
     for (int64_t j = 0; j < best; j++) class_name = strchr(class_name, '\n') + 1;
     printf("%.*s\t%.6f\t%d\t%d\n", (int)strcspn(class_name, "\n"), class_name, 1 / sum, (int)used, (int)steps);
     return 0;

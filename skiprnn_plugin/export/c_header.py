@@ -271,8 +271,9 @@ def make_header(parts: Parts, name: str, weights: str = "float32") -> str:
     for key, value in values.items():
         text = text.replace(f"${key}", str(value))
     guard = name.upper()
-    text = re.sub(r"\bNAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)", f"{guard}_", text)
-    text = text.replace("NAME_", f"{name}_")
+    # in one pass, as the name may itself hold NAME_ in capitals
+    macro = r"NAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)|NAME_"
+    text = re.sub(macro, lambda found: f"{guard if found[1] else name}_", text)
     return text.replace("$class_names", ", ".join(map(_string, parts.class_names)))  # last, as names may be anything
 
 

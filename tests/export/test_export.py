@@ -15,6 +15,7 @@ import torch
 
 from skiprnn_plugin.cli.export import main
 from skiprnn_plugin.cli.prepare import main as prepare
+from skiprnn_plugin.export.c_header import make_header
 from skiprnn_plugin.export.onnx_file import make_onnx
 from skiprnn_plugin.export.parts import collect_parts
 from skiprnn_plugin.hub import SkipRNNHub, from_pretrained
@@ -169,6 +170,14 @@ def as_csv(recording):
     return "".join(",".join(f"{number:.9g}" for number in step) + "\n" for step in recording)
 
 
+@pytest.mark.parametrize("name", ["name", "file_name", "Rename_NAME_"])
+def test_c_header_of_any_name(trained, name):
+    text = make_header(collect_parts(trained.hub), name)
+    assert f"#define {name.upper()}_OUTPUTS" in text and f"{name}_update(" in text
+    others = set(re.findall(r"\w*(?:OUTPUTS|update)\b", text)) - {f"{name.upper()}_OUTPUTS", f"{name}_update", "update"}
+    assert not others
+
+
 def test_c_header(trained, tmp_path):
     header = trained.export(tmp_path / "sensor-model.h")
     header.rename(tmp_path / "sensor_model.h")
@@ -184,14 +193,47 @@ def test_c_header(trained, tmp_path):
         np.testing.assert_allclose(list(map(float, lines[1::2])), prediction, atol=1e-6)
 
 
-def test_safetensors_in_c(trained, tmp_path):
+@pytest.fixture(scope="module")
+def predict_in_c(tmp_path_factory):
+    """The program of examples/c."""
     pytest.importorskip("safetensors")
     if native.missing():
         pytest.skip(native.missing())
     library = Path(native.load()._name)
-    model = trained.export(tmp_path / "model.safetensors")
-    program, link = tmp_path / "predict", f"-Wl,-rpath,{library.parent}"
+    program, link = tmp_path_factory.mktemp("c") / "predict", f"-Wl,-rpath,{library.parent}"
     compile_c("-std=c11", f"-I{library.parent}", "-o", program, ROOT / "examples/c/predict.c", library, link, "-lm")
+    return program
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        (r'("head_bias":.*?"data_offsets":\[)\d+,\d+', r"\g<1>18446744073709551608,0", "head_bias: the tensor has the"),
+        (r'"gate_layers":"[^"]*"', '"gate_layers":"9999999"', "gate_layers: no such layer"),
+        (r'"gate_layers":"[^"]*"', '"gate_layers":"-1"', "gate_layers: no such layer"),
+        (r'"classes":"[^"]*"', '"classes":""', "classes: too few"),
+        (None, "nan", "recording.csv: expected finite numbers"),
+    ],
+    ids=["offsets", "large layer", "negative layer", "no classes", "no number"],
+)
+def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
+    model = trained.export(tmp_path / "model.safetensors")
+    recording = as_csv(trained.recordings[0])
+    if old is None:
+        recording = recording.replace(recording.split(",")[0], new, 1)
+    else:
+        content = model.read_bytes()
+        size = int.from_bytes(content[:8], "little")
+        header, count = re.subn(old, new, content[8 : 8 + size].decode())
+        assert count == 1
+        model.write_bytes(len(header).to_bytes(8, "little") + header.encode() + content[8 + size :])
+    (tmp_path / "recording.csv").write_text(recording)
+    process = run(predict_in_c, model, tmp_path / "recording.csv")
+    assert process.returncode == 2 and message in process.stderr, process.stderr
+
+
+def test_safetensors_in_c(trained, predict_in_c, tmp_path):
+    model, program = trained.export(tmp_path / "model.safetensors"), predict_in_c
     for recording, prediction in zip(trained.recordings, trained.hub.run(map(trained.hub.encode, trained.recordings))):
         (tmp_path / "recording.csv").write_text(as_csv(recording))
         line = run(program, model, tmp_path / "recording.csv").stdout

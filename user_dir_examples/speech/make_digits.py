@@ -79,7 +79,7 @@ def speak_utterance(words, rng):
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("folder", type=Path, help="folder for the corpus, which is made")
-parser.add_argument("utterances", type=int, nargs="?", default=6000, help="to train on (default: %(default)s)")
+parser.add_argument("utterances", type=int, nargs="?", default=6000, help="to train on (default: 6000)")
 parser.add_argument("--espeak", action="store_true", help="let espeak-ng speak the digits")
 args = parser.parse_intermixed_args()
 if args.utterances < 20:
