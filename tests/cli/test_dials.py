@@ -105,14 +105,14 @@ def test_a_figure_of_a_sweep(prints, tiny, tmp_path):
         (
             int8,
             ["--min-skip", 1],
-            "--set, --update-threshold, --min-skip, --max-skip: expected a CHECKPOINT, got {{'min",
+            "--set, --update-threshold, --min-skip, --max-skip: expected a CHECKPOINT, got ",
         ),
     ],
 )
 def test_names_what_is_wrong(fails, tiny, tmp_path, main, options, message):
     places = {"run": tiny["seed1"].checkpoint, "other": tiny["other"].checkpoint, "log": tiny["seed1"].log}
     printed = fails(main, *(str(option).format(**places, folder=tmp_path) for option in options))
-    assert message.format() in printed
+    assert message in printed
 
 
 @pytest.mark.parametrize(
