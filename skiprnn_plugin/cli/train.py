@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arguments import UserError
 from ..parameters import PLANNED
-from .command import as_table, run_command
+from .command import add_version, as_table, run_command
 from .plot import samples
 from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
 from .prepare.feature_folder import write_folder
@@ -40,6 +40,7 @@ labels=labels) writes, a .csv or .tsv file with a line for each sample, or a fol
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__.partition(": ")[2], allow_abbrev=False)
+    add_version(parser)
     parser.add_argument("source", metavar="DATA", type=Path, help=DATA_HELP)
     parser.add_argument(
         "--save-dir", type=Path, required=True, metavar="RUN", help="the folder to make, for the model and a picture"
@@ -239,7 +240,7 @@ def _check_splits(data: Path, present: Set[str]) -> None:
 def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
     from ..parameters import describe
     from ..training import choose_stage, plan_training, train
-    from .plot.figures import replace
+    from ..writing import write_whole
 
     params = _check_options(args, predicts)
     planned = {name: params[name] for name in PLANNED if name in params}
@@ -250,9 +251,13 @@ def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
             trained = train(plan, choose, True, describe(params, predicts))
     except ValueError as error:
         raise UserError(str(error)) from error
-    args.save_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = args.save_dir / CHECKPOINT
-    replace(checkpoint, lambda part: part.write_bytes(trained.checkpoint))
+    try:
+        args.save_dir.mkdir(parents=True, exist_ok=True)
+        write_whole(checkpoint, trained.checkpoint)
+    except OSError as error:
+        raise UserError(f"--save-dir: {error.filename} can't be written ({error.strerror})") from error
+    print(f"wrote {checkpoint}", file=sys.stderr)
     return checkpoint
 
 

@@ -1,5 +1,7 @@
 """``skiprnn-train``: one command from a file of recordings to a model that predicts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -141,6 +143,18 @@ def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     assert message in fails(main, source, *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "own.npz"]
+
+
+def test_a_checkpoint_that_cannot_be_written(fails, source, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def train(*arguments):
+        (run / "checkpoint_best.pt").mkdir()
+        return SimpleNamespace(checkpoint=b"")
+
+    monkeypatch.setattr("skiprnn_plugin.training.train", train)
+    message = fails(main, source, "--save-dir", run, *QUICK)
+    assert message.endswith(f"error: --save-dir: {run}/checkpoint_best.pt can't be written (Is a directory)\n")
 
 
 def test_wrong_data(fails, tmp_path):

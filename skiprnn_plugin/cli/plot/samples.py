@@ -16,7 +16,7 @@ from ..loading import (
     prepare_loading,
 )
 from . import features, images, panels, text
-from .figures import FORMATS, add_picture_arguments, check_picture, replace, write_picture
+from .figures import FORMATS, add_picture_arguments, check_picture, write_output, write_picture
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -43,11 +43,10 @@ def run(args: argparse.Namespace) -> None:
     if args.num_sequences > size:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
-        check_picture(args)
+        raise UserError(f"--output {args.output}: expected a picture, as only texts are written to {HTML}")
     samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
-        page = kind.as_html(samples, args.title)
-        replace(args.output, lambda part: part.write_text(page, encoding="utf-8"))
+        write_output(args.output, kind.as_html(samples, args.title))
     else:
         write_picture(lambda: kind.draw(samples, args.title), args.output, look)
 
