@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from tqdm import tqdm
 
-from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.arguments import UserError, as_option
 from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.cli.loading import RUN_HELP, add_dial_arguments, add_loading_arguments, prepare_loading
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
@@ -196,8 +196,9 @@ def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
         for name in SHARED:
             expected, got = runs[0].options[name], loaded.options[name]
             if got != expected:
-                option = name.replace("_", "-")
-                raise UserError(f"{loaded.path}: expected --{option} {expected}, as {runs[0].path} has it, got {got}")
+                raise UserError(
+                    f"{loaded.path}: expected {as_option(name)} {expected}, as {runs[0].path} has it, got {got}"
+                )
         if peer_name(loaded) not in models:
             models.update(make_peers(loaded))
         if models.setdefault(describe(loaded.options), loaded) is not loaded:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from ..arguments import UserError
+from ..arguments import UserError, as_option
 from ..dials import DIALS
 from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
@@ -70,7 +70,7 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
     dials = {name: getattr(args, name) for name in DIALS if getattr(args, name, None) is not None}
     for name in dials:
         if name in overrides:
-            raise UserError(f"--{name.replace('_', '-')}: expected no --set {name} beside it, got both")
+            raise UserError(f"{as_option(name)}: expected no --set {name} beside it, got both")
     return {**overrides, **dials}
 
 

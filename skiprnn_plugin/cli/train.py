@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..arguments import UserError
+from ..arguments import UserError, as_option, as_option_errors
 from ..parameters import PLANNED
 from .command import add_version, as_table, run_command
 from .plot import samples
@@ -130,7 +130,6 @@ def _measure_errors(loaded) -> Sequence[float]:
 
 def _check_options(args: argparse.Namespace, predicts: Optional[str]) -> Dict[str, Any]:
     """The parameters of the estimator that is trained; UserError for an option that is wrong."""
-    from ..arguments import as_option_errors
     from ..parameters import draw_seed, read_params
 
     try:
@@ -271,7 +270,7 @@ def _shown_warnings() -> Iterator[None]:
         name, _, text = str(warning.message).partition(":")
         name = name.removeprefix("--").replace("-", "_")
         if name in PARAMS:
-            print(f"{PROGRAM}: warning: --{name.replace('_', '-')}:{text}", file=sys.stderr)
+            print(f"{PROGRAM}: warning: {as_option(name)}:{text}", file=sys.stderr)
 
 
 def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from ..arguments import UserError
+from ..arguments import UserError, as_option
 from ..dials import DIALS
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
@@ -175,8 +175,7 @@ def sweep_runs(files: Sequence[Path], split: Optional[str], settings: Sequence[D
     options = ["sweep"] if len(settings) > 1 else [name for name in DIALS if name in settings[0]]
     for file in files:
         if options and not is_checkpoint(file):
-            option = options[0].replace("_", "-")
-            raise UserError(f"--{option}: expected checkpoints, which can be evaluated again, got {file}")
+            raise UserError(f"{as_option(options[0])}: expected checkpoints, which can be evaluated again, got {file}")
     return [run for overrides in settings for run in read_runs(files, split, overrides)]
 
 

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict
 
-from ...arguments import UserError
+from ...arguments import UserError, as_option, as_option_errors
 
 HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
 VOCAB_SIZE = 8000
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    from ...arguments import as_option_errors
     from ...prepare.imdb import binarize_imdb
     from ...prepare.new_folder import new_folder
     from ...prepare.tokenize_text import RECORD
@@ -70,7 +69,7 @@ def _check(args: argparse.Namespace) -> None:
     for name, least in (("vocab_size", 1), ("min_count", 1), ("seed", 0)):
         value = getattr(args, name)
         if value is not None and value < least:
-            raise UserError(f"--{name.replace('_', '-')}: expected at least {least}, got {value}")
+            raise UserError(f"{as_option(name)}: expected at least {least}, got {value}")
     if not 0 < args.valid_fraction < 1:
         raise UserError(f"--valid-fraction: expected a number between 0 and 1, got {args.valid_fraction}")
 
