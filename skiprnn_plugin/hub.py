@@ -120,8 +120,7 @@ class SkipRNNHub(nn.Module):
             batch_size: as in :meth:`predict`.
         """
         self._check_task()
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+        check_size("batch_size", batch_size)
         encoded, start = iter(encoded), 0
         while batch := list(itertools.islice(encoded, batch_size)):
             yield from self._run_batch(batch, start)

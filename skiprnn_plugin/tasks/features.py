@@ -9,7 +9,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_size
 from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_items, read_statistics
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
@@ -17,7 +17,7 @@ from ..data.sequence import split_key
 from ..prepare.frame_encoder import read_feature_names, read_record
 from ..prepare.input_files import read_csv
 from .presentation import Inputs
-from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig
 
 
 @dataclass
@@ -72,7 +72,7 @@ class FeatureTask(SequenceTask):
     def __init__(self, cfg: FeatureTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         if cfg.sequence_length is not None:
-            check_positive({"--sequence-length": cfg.sequence_length})
+            check_size("--sequence-length", cfg.sequence_length)
         if not 0 <= cfg.encoder_flops < math.inf:
             raise ValueError(f"--encoder-flops: expected a number of at least 0, got {cfg.encoder_flops}")
         self.encoder_flops = cfg.encoder_flops

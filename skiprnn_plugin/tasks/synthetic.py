@@ -5,10 +5,11 @@ from typing import Any, Mapping, Tuple
 
 from fairseq.logging import metrics
 
+from ..arguments import check_count, check_size
 from ..criterions.budget import BudgetCriterion
 from ..data.sequence import split_key
 from ..data.synthetic import SyntheticDataset
-from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig
 
 
 @dataclass
@@ -40,9 +41,9 @@ class SyntheticTask(SequenceTask):
 
     def __init__(self, cfg: SyntheticTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
-        check_positive({"--train-size": cfg.train_size, "--valid-size": cfg.valid_size})
-        if cfg.valid_seed < 0:
-            raise ValueError(f"--valid-seed: expected at least 0, got {cfg.valid_seed}")
+        check_size("--train-size", cfg.train_size)
+        check_size("--valid-size", cfg.valid_size)
+        check_count("--valid-seed", cfg.valid_seed)
 
     def make_dataset(self, size: int, key: Tuple[int, ...], fixed: bool) -> SyntheticDataset:
         """A dataset of the task's sequences; for the arguments see :class:`SyntheticDataset`."""

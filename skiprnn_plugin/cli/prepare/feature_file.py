@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Dict
 
-from ...arguments import UserError, as_option, as_option_errors
+from ...arguments import UserError, as_option, as_option_errors, check_count, check_fraction
 
 ONE_FILE = "an .npz, .csv or .tsv file"
 SUFFIXES = (".npz", ".csv", ".tsv")
@@ -72,10 +72,8 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     known = name_division(seed)
     options = _options(args, known)
     for name in ("held_out_fraction", "valid_fraction"):
-        if not 0 < options[name] < 1:
-            raise UserError(f"{as_option(name)}: expected a number between 0 and 1, got {options[name]}")
-    if options[seed] < 0:
-        raise UserError(f"{as_option(seed)}: expected at least 0, got {options[seed]}")
+        check_fraction(as_option(name), options[name])
+    check_count(as_option(seed), options[seed])
     options["seed"] = options.pop(seed)
     divide = Division(**options, given=[name for name in known if getattr(args, name) is not None])
     with as_option_errors({**known, **OF_COLUMNS}):
