@@ -10,8 +10,8 @@ import numpy as np
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
 from ..data.manifest import CLASSES, MANIFEST, write_line
 from ..reading import show_progress
+from .record import RECORD
 
-RECORD = "prepare.json"
 # Files of an unfinished run: its source and options, a line for each sequence that it has finished, and by how much the
 # dtype has rounded each feature at most, float64 [D]
 STATE, LOG, ROUNDING = "unfinished.json", "unfinished.log", "unfinished.rounding"

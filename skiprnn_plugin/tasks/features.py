@@ -14,7 +14,7 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFact
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
-from ..prepare.frame_encoder import read_feature_names, read_record
+from ..prepare.frame_encoder import read_encoding_options, read_feature_names
 from ..prepare.input_files import read_csv
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig
@@ -90,7 +90,7 @@ class FeatureTask(SequenceTask):
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
         width = self.store.width if statistics is None else len(statistics.mean)
-        return FolderFacts(class_names, width, statistics, read_record(folder), read_feature_names(folder))
+        return FolderFacts(class_names, width, statistics, read_encoding_options(folder), read_feature_names(folder))
 
     def find_classes(self) -> List[str]:
         """The classes of ``--data-dir``. Raises ValueError if there are fewer than two."""

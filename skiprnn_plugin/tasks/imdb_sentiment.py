@@ -18,7 +18,8 @@ from ..data.fit import Fit
 from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.word2vec import load_word_vectors
-from ..prepare.tokenize_text import MODEL, RECORD, Tokenizer, encode_text, load_tokenizer
+from ..prepare.record import RECORD
+from ..prepare.tokenize_text import MODEL, Tokenizer, encode_text, load_tokenizer
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig
 

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from skiprnn_plugin.cli.check_data import main as check_data
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
-from skiprnn_plugin.prepare.tokenize_text import RECORD
+from skiprnn_plugin.prepare.record import RECORD
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig, ImdbSentimentTask
 
 from .. import command_line

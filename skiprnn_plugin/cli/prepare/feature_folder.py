@@ -31,7 +31,8 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
     ``options`` are written to the record, beside the version and the dtype. Raises UserError.
     """
     from ...prepare.new_folder import new_folder
-    from ...prepare.write_features import RECORD, write_features
+    from ...prepare.record import RECORD
+    from ...prepare.write_features import write_features
     from ...version import __version__
 
     options = {"version": __version__, "dtype": args.dtype, **options}

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     from ...prepare.imdb import binarize_imdb
     from ...prepare.new_folder import new_folder
-    from ...prepare.tokenize_text import RECORD
+    from ...prepare.record import RECORD
 
     _check(args)
     with new_folder(args.dest, args.overwrite, RECORD) as folder:
