@@ -165,6 +165,6 @@ def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> E
         return Encoding(float(record["frame_rate"]), np.dtype(str(record["dtype"])), encoder)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{folder / RECORD}: expected frame_rate, dtype, encoder, weights and weights_crc32, as skiprnn-prepare video writes "
-            f"them ({first_sentence(error)})"
+            f"{folder / RECORD}: expected frame_rate, dtype, encoder, weights and weights_crc32, as skiprnn-prepare "
+            f"video writes them ({first_sentence(error)})"
         ) from error

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
 from ..data.manifest import CLASSES, MANIFEST, write_line
 from ..reading import show_progress
-from .record import RECORD
+from .record import RECORD, read_record
 
 # Files of an unfinished run: its source and options, a line for each sequence that it has finished, and by how much the
 # dtype has rounded each feature at most, float64 [D]
@@ -105,6 +105,26 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
             log.flush()
             outcomes.append(outcome)
     return _finish(source, folder, dtype, options, outcomes, rounding)
+
+
+def find_options(folder: Path) -> Optional[Dict[str, Any]]:
+    """The options of the run that has written a folder of features, or has begun to; None if it has not got as far as
+    its first file, and none if the files say nothing of a run."""
+    try:
+        if (folder / STATE).is_file():
+            options = json.loads((folder / STATE).read_text(encoding="utf-8"))["options"]
+            return options if isinstance(options, dict) else {}
+        return read_record(folder) if (folder / RECORD).is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):  # somebody else's
+        return {}
+
+
+def has_numbers(folder: Path) -> bool:
+    """Whether the record of a folder of features says that its labels are numbers to predict."""
+    try:
+        return read_record(folder).get(LABELS) == NUMBERS
+    except ValueError:
+        return False
 
 
 def _find_version(path: Path) -> Optional[Tuple[int, int]]:

@@ -142,6 +142,17 @@ def run_model(loaded: Loaded, sample):
     return output, (output.updates.reshape(size, -1, steps) > 0).cpu().numpy()
 
 
+def measure_errors(loaded: Loaded) -> Sequence[float]:
+    """The root mean square error of each number that a model predicts, in its unit, over the whole held-out split."""
+    import numpy as np
+
+    squares = [
+        (run_model(loaded, sample)[0].prediction.cpu() - sample["target"].cpu()).double().square()
+        for sample in iterate_batches(loaded)
+    ]
+    return np.concatenate(squares).mean(0) ** 0.5 * loaded.task.target_scale
+
+
 def evaluate(loaded: Loaded) -> Run:
     """Run the whole held-out split through the model. Updates that the criterion does not log are counted here."""
     import torch
