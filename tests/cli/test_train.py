@@ -148,7 +148,7 @@ def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "own.npz"]
 
 
-def test_a_checkpoint_that_cannot_be_written(fails, source, tmp_path, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written(capsys, source, tmp_path, monkeypatch):
     run = tmp_path / "run"
 
     def train(*arguments):
@@ -156,7 +156,8 @@ def test_a_checkpoint_that_cannot_be_written(fails, source, tmp_path, monkeypatc
         return SimpleNamespace(checkpoint=b"")
 
     monkeypatch.setattr("skiprnn_plugin.training.train", train)
-    message = fails(main, source, "--save-dir", run, *QUICK)
+    assert main([*map(str, (source, "--save-dir", run, *QUICK))]) == 2
+    message = capsys.readouterr().err
     assert message.endswith(f"error: --save-dir: {run}/checkpoint_best.pt can't be written (Is a directory)\n")
 
 
