@@ -43,10 +43,8 @@ def run(args: argparse.Namespace) -> None:
     if args.num_sequences > size:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
-        raise UserError(
-            f"--output {args.output}: expected a name that ends in {' or '.join(FORMATS)}, as only texts are written to "
-            f"{HTML}"
-        )
+        formats = " or ".join(FORMATS)
+        raise UserError(f"--output {args.output}: expected a name that ends in {formats}; {HTML} is for texts")
     samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
         write_output(args.output, kind.as_html(samples, args.title))
