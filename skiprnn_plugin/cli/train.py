@@ -138,11 +138,11 @@ def _check_save_dir(folder: Path, source: Path) -> None:
         raise UserError(wrong)
     for path in sorted(folder.iterdir()):
         is_source = path.name == DATA and path.resolve() == source.resolve() and (path / STATISTICS).is_file()
-        if not (is_source or _is_own(path)):
+        if not (is_source or _is_interrupted(path)):
             raise UserError(f"{wrong}, which holds {path.name}, not from an interrupted {PROGRAM}")
 
 
-def _is_own(path: Path) -> bool:
+def _is_interrupted(path: Path) -> bool:
     """Whether this command has written the data in the folder of a run, or has begun to."""
     from ..prepare.new_folder import match_leftover
     from ..prepare.write_features import find_options
