@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.arguments import UserError, as_option
 from skiprnn_plugin.writing import write_whole
 
 from .machine import describe_machine, describe_versions, find_commit
@@ -19,7 +19,7 @@ def check_options(args: argparse.Namespace, least: Mapping[str, int]) -> None:
         values = getattr(args, name)
         for value in values if isinstance(values, list) else [values]:
             if value < smallest:
-                raise UserError(f"--{name.replace('_', '-')}: expected at least {smallest}, got {value}")
+                raise UserError(f"{as_option(name)}: expected at least {smallest}, got {value}")
     for fraction in getattr(args, "fractions", []):
         if not 0 < fraction <= 1:
             raise UserError(f"--fractions: expected numbers above 0 and up to 1, got {fraction}")

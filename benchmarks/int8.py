@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import as_table, run_command
-from skiprnn_plugin.cli.loading import CHECKPOINT_HELP, add_loading_arguments, prepare_loading
+from skiprnn_plugin.cli.loading import CHECKPOINT_HELP, add_dial_arguments, add_loading_arguments, prepare_loading
 from skiprnn_plugin.export.onnx_file import make_onnx
 from skiprnn_plugin.export.parts import collect_parts
 from skiprnn_plugin.hub import SkipRNNHub
@@ -138,30 +138,31 @@ def judge_model(args: argparse.Namespace, path: Path, overrides: Dict[str, Any])
     ]
 
 
-def as_markdown(report: Dict[str, Any]) -> str:
-    machine, versions, entries = report["machine"], report["versions"], report["measurements"]
-    where = (
+def describe_place(report: Dict[str, Any]) -> str:
+    machine, versions = report["machine"], report["versions"]
+    return (
         f"{machine['processor']} ({machine['instructions']}), torch {versions['torch']}, onnxruntime "
         f"{versions['onnxruntime']}; commit {report['commit']}, {report['date']}."
     )
-    if "cell" in entries[0]:
-        rows = [
-            [
-                entry["cell"],
-                f"{entry['hidden']:,}",
-                *(f"{entry[name] * 1e6:,.2f}" for name in (FLOAT32, INT8)),
-                f"{entry['times_as_fast']:.2f}",
-            ]
-            for entry in entries
+
+
+def times_as_markdown(report: Dict[str, Any]) -> str:
+    rows = [
+        [
+            entry["cell"],
+            f"{entry['hidden']:,}",
+            *(f"{entry[name] * 1e6:,.2f}" for name in (FLOAT32, INT8)),
+            f"{entry['times_as_fast']:.2f}",
         ]
-        text = (
-            f"Median processor time of a step, one thread, {report['streams']} at a time, {report['inputs']} features"
-        )
-        return (
-            f"{text}; {where}\n\n"
-            + as_table(["cell", "units", "float32, us", "int8, us", "times as fast"], rows)
-            + "\n"
-        )
+        for entry in report["measurements"]
+    ]
+    text = f"Median processor time of a step, one thread, {report['streams']} at a time, {report['inputs']} features"
+    table = as_table(["cell", "units", "float32, us", "int8, us", "times as fast"], rows)
+    return f"{text}; {describe_place(report)}\n\n{table}\n"
+
+
+def accuracy_as_markdown(report: Dict[str, Any]) -> str:
+    entries = report["measurements"]
     rows = [
         [
             entry["checkpoint"],
@@ -172,18 +173,21 @@ def as_markdown(report: Dict[str, Any]) -> str:
         ]
         for entry in entries
     ]
-    text = f"Split {report['split'] or 'valid'}, {entries[0]['sequences']} sequences; {where}\n\n"
-    return text + as_table(["checkpoint", "weights", "accuracy", "samples used", "decided otherwise"], rows) + "\n"
+    text = f"Split {report['split'] or 'valid'}, {entries[0]['sequences']} sequences"
+    table = as_table(["checkpoint", "weights", "accuracy", "samples used", "decided otherwise"], rows)
+    return f"{text}; {describe_place(report)}\n\n{table}\n"
 
 
 def run(args: argparse.Namespace) -> str:
     least = {"inputs": 1, "hidden_sizes": 1, "streams": 1}
     check_options(args, least)
+    overrides = prepare_loading(args)
+    if overrides and not args.checkpoints:
+        raise UserError(f"--set, --update-threshold, --min-skip, --max-skip: expected a CHECKPOINT, got {overrides}")
     torch.set_num_threads(1)
     report = begin_report(**{name: getattr(args, name) for name in (*least, "cells", "seconds", "seed", "split")})
     parts: List[Tuple[Callable, Tuple]] = []
     if args.checkpoints:
-        overrides = prepare_loading(args)
         parts = [(judge_model, (args, path, overrides)) for path in args.checkpoints]
     else:
         parts = [(measure_update, (args, cell, hidden)) for cell in args.cells for hidden in args.hidden_sizes]
@@ -191,7 +195,7 @@ def run(args: argparse.Namespace) -> str:
         with torch.inference_mode():
             found = measure(*arguments)
         report["measurements"] += found if isinstance(found, list) else [found]
-    text = as_markdown(report)
+    text = accuracy_as_markdown(report) if args.checkpoints else times_as_markdown(report)
     write_report(report, args.output, text)
     return text
 
@@ -201,14 +205,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     add = parser.add_argument
     add("checkpoints", metavar="CHECKPOINT", type=Path, nargs="*", help=CHECKPOINT_HELP)
     add("--split", help="the held-out split for the models (default: the one that tables report)")
-    add("--cells", nargs="*", choices=tuple(CELLS), default=list(CELLS), help="cells to time (default: gru lstm)")
-    add("--hidden-sizes", type=int, nargs="*", default=[64, 110, 256, 512], help="units (default: 64 110 256 512)")
+    add("--cells", nargs="+", choices=tuple(CELLS), default=list(CELLS), help="cells to time (default: gru lstm)")
+    add("--hidden-sizes", type=int, nargs="+", default=[64, 110, 256, 512], help="units (default: 64 110 256 512)")
     add("--inputs", type=int, default=6, help="features of a sample (default: %(default)s)")
     add("--streams", type=int, default=1, help="sequences at a time (default: %(default)s)")
     add("--seconds", type=float, default=10, help="seconds for each size (default: %(default)s)")
     add("--seed", type=int, default=0, help="seed of weights and samples (default: %(default)s)")
     add("--output", type=Path, metavar="FILE.json", help="all numbers; the table goes to FILE.md")
     add_loading_arguments(parser)
+    add_dial_arguments(parser)
     return run_command("benchmarks.int8", run, parser.parse_args(argv))
 
 

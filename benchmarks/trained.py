@@ -20,9 +20,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from tqdm import tqdm
 
-from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.arguments import UserError, as_option
 from skiprnn_plugin.cli.command import as_table, run_command
-from skiprnn_plugin.cli.loading import RUN_HELP, add_loading_arguments, prepare_loading
+from skiprnn_plugin.cli.loading import RUN_HELP, add_dial_arguments, add_loading_arguments, prepare_loading
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 from skiprnn_plugin.runs.checkpoint import Loaded, load_checkpoint
 from skiprnn_plugin.runs.find import find_file, find_files, is_checkpoint
@@ -196,8 +196,9 @@ def gather(runs: Sequence[Loaded]) -> Dict[str, Loaded]:
         for name in SHARED:
             expected, got = runs[0].options[name], loaded.options[name]
             if got != expected:
-                option = name.replace("_", "-")
-                raise UserError(f"{loaded.path}: expected --{option} {expected}, as {runs[0].path} has it, got {got}")
+                raise UserError(
+                    f"{loaded.path}: expected {as_option(name)} {expected}, as {runs[0].path} has it, got {got}"
+                )
         if peer_name(loaded) not in models:
             models.update(make_peers(loaded))
         if models.setdefault(describe(loaded.options), loaded) is not loaded:
@@ -233,6 +234,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="JSON file to write all numbers to")
     add_loading_arguments(parser)
+    add_dial_arguments(parser)
     return run_command("benchmarks.trained", run, parser.parse_args(argv))
 
 

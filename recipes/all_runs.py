@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from tqdm import tqdm
 
+from skiprnn_plugin.arguments import as_option
 from skiprnn_plugin.cli.report import as_markdown
 from skiprnn_plugin.runs.groups import group_runs
 from skiprnn_plugin.runs.rows import find_row
@@ -365,9 +366,7 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     for name in ("jobs", "max_update"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
-            parser.error(
-                f"--{name.replace('_', '-')}: expected a whole number of at least 1, got {getattr(args, name)}"
-            )
+            parser.error(f"{as_option(name)}: expected a whole number of at least 1, got {getattr(args, name)}")
     if not args.until > 0:
         parser.error(f"--until: expected a number of hours above 0, got {args.until}")
     if min(args.seeds) < 1 or len(set(args.seeds)) < len(args.seeds):

@@ -16,6 +16,11 @@ class UserError(Exception):
     """An argument or a file that the user of a command gave is wrong. The message names it, in one line."""
 
 
+def as_option(name: str) -> str:
+    """An option's name as it is on the command line: ``hidden_size`` becomes ``--hidden-size``."""
+    return "--" + name.replace("_", "-")
+
+
 @contextlib.contextmanager
 def as_option_errors(arguments: Collection[str]):
     """A context in which a ValueError that begins with the name of one of ``arguments`` begins with the option of the
@@ -26,7 +31,7 @@ def as_option_errors(arguments: Collection[str]):
         name, separator, rest = str(error).partition(":")
         if not separator or name not in arguments:
             raise
-        raise ValueError(f"--{name.replace('_', '-')}:{rest}") from None
+        raise ValueError(f"{as_option(name)}:{rest}") from None
 
 
 def check_size(argument: str, value: Any) -> int:

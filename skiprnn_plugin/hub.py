@@ -16,6 +16,7 @@ from fairseq import utils
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from .arguments import check_size
 from .checkpoints import LoadedModel, find_checkpoint, load_model
 from .predictions import CRITERIONS, Prediction, as_probabilities, is_sequence_task
 from .reading import first_sentence
@@ -119,8 +120,7 @@ class SkipRNNHub(nn.Module):
             batch_size: as in :meth:`predict`.
         """
         self._check_task()
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+        check_size("batch_size", batch_size)
         encoded, start = iter(encoded), 0
         while batch := list(itertools.islice(encoded, batch_size)):
             yield from self._run_batch(batch, start)
@@ -163,9 +163,9 @@ class SkipRNNHub(nn.Module):
         decisions = getattr(self.model, "decisions", None)
         if decisions is not None and decisions.skip_prob is not None:
             raise ValueError("--update-rule: expected learned or full for a stream, got random, which no gate decides")
-        stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, seeds)
         if seeds is None and getattr(decisions, "draws_updates", False):
-            stream.reset(seeds=range(batch_size))
+            seeds = range(check_size("batch_size", batch_size))
+        stream = self.model.rnn.stream(batch_size, None, min_skip, max_skip, seeds)
         decode = getattr(self.task, "decode", None) if self.task.predicts == "numbers" else None
         head, statistics = copy.deepcopy(self.model.head).requires_grad_(False), getattr(frames, "statistics", None)
         return PredictingStream(stream, head, self.task.predicts, statistics, decode)

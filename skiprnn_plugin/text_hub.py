@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from .arguments import check_choice
 from .checkpoints import find_checkpoint, load_model
-from .prepare.tokenize_text import MODEL, RECORD, load_tokenizer
+from .prepare.record import RECORD
+from .prepare.tokenize_text import MODEL, load_tokenizer
 from .reading import first_sentence
 
 __all__ = ["SkipRNNTextHub", "text_from_pretrained"]

@@ -203,8 +203,8 @@ class Trained(NamedTuple):
 def train(plan: Plan, choose: Choose, shows: bool, extra: Dict[str, Any]) -> Trained:
     """Train, and return the checkpoint of one of the validations.
 
-    torch's and numpy's random numbers go on afterwards as if nothing had been drawn. One training runs at a time in a
-    process, as fairseq's metrics and the random numbers are global; other threads wait.
+    It runs in :func:`usual_torch`. One training runs at a time in a process, as fairseq's metrics are global too; other
+    threads wait.
 
     Args:
         plan: what to train.
@@ -217,7 +217,7 @@ def train(plan: Plan, choose: Choose, shows: bool, extra: Dict[str, Any]) -> Tra
     Raises:
         ValueError: training diverged; or an option is wrong.
     """
-    with LOCK, tempfile.TemporaryDirectory() as folder, _quiet(), seeded(plan.seed):
+    with usual_torch(plan.seed), tempfile.TemporaryDirectory() as folder, _quiet():
         cfg = configure(plan, folder)
         with separate_meters():
             try:
@@ -291,7 +291,24 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def usual_torch(seed: int) -> Iterator[None]:
+    """A block in which torch's default dtype is float32, gradients are computed and random numbers depend on the seed
+    alone, whatever the program has set. Afterwards all is as before, as if no random number had been drawn.
+
+    This state is that of all threads, so only one is in such a block; the others wait.
+    """
+    with LOCK, _seeded(seed):
+        dtype = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                yield
+        finally:
+            torch.set_default_dtype(dtype)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
     """A block whose random numbers depend on the seed alone, and after which the program's go on as before."""
     states = random.getstate(), np.random.get_state()
     try:

@@ -56,6 +56,13 @@ def test_a_wrong_output_is_an_error(monkeypatch):
         main("--hidden-sizes 8 --seconds 0.01 --cells gru".split())
 
 
+@pytest.mark.parametrize("option", ["--hidden-sizes", "--cells"])
+def test_an_option_without_a_value_is_an_error(capsys, option):
+    with pytest.raises(SystemExit):
+        main([option])
+    assert f"argument {option}: expected at least one argument" in capsys.readouterr().err
+
+
 def test_errors(capsys):
     assert main(["--hidden-sizes", "0"]) == 2
     assert "--hidden-sizes: expected at least 1, got 0" in capsys.readouterr().err

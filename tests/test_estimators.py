@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimators import as_labels, as_recordings, name_classes
+from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, name_classes
 from skiprnn_plugin.parameters import draw_seed
 from skiprnn_plugin.quiet import no_notes
 from skiprnn_plugin.training import choose_stage

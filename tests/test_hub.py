@@ -254,7 +254,7 @@ def test_what_the_task_can_not_encode(tmp_path, task, given, message):
 
 def test_wrong_arguments(tmp_path):
     hub = from_pretrained(FOLDER / "skip_gru.pt")
-    with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch_size: expected an integer of at least 1, got 0"):
         hub.predict(arrays("skip_gru"), batch_size=0)
     with pytest.raises(ValueError, match="hidden: none of the checkpoint's options"):
         from_pretrained(FOLDER / "skip_gru.pt", hidden=3)

@@ -103,7 +103,9 @@ def test_bernoulli_updates_are_those_of_predictions(tmp_path):
     train(tmp_path, "--binarize", "bernoulli", "--update-bias", 0, "--max-update", 1)
     hub = from_pretrained(tmp_path)
     inputs = [array[:7] for array in arrays("skip_gru") if len(array) >= 7]
+    generator = torch.get_rng_state()
     stream, taken = hub.stream(len(inputs)), [[] for _ in inputs]
+    assert torch.equal(torch.get_rng_state(), generator)  # the program's random numbers stay what they were
     while any(step < 7 for step in stream.wanted.tolist()):
         for row, step in enumerate(stream.wanted.tolist()):
             if step < 7:

@@ -19,8 +19,8 @@ FLOORS = (
     {"ops", "_fairseq", "parameters"},
     # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics; training in a program
     {"modules", "data", "checkpoints", "metrics", "training"},
-    # preparation of raw data; trained models for users' programs
-    {"prepare", "hub"},
+    # preparation of raw data; trained models for users' programs; checks of what the estimators are given
+    {"prepare", "hub", "estimator_inputs"},
     # trained models that split texts as in the preparation, or as files for other programs
     {"text_hub", "export"},
     # fairseq's classes for training: losses and models, then the tasks, which use both

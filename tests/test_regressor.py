@@ -13,7 +13,7 @@ from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.data.features import FolderFacts, Statistics
-from skiprnn_plugin.estimators import as_targets
+from skiprnn_plugin.estimator_inputs import as_targets
 from skiprnn_plugin.training import choose_stage
 
 from . import command_line

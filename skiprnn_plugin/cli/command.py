@@ -48,8 +48,14 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
         try:
             print(result, flush=True)
         except BrokenPipeError:  # head and less stop reading early
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_output()
     return 0
+
+
+def drop_output() -> None:
+    """Drop what is still to be printed, as nobody reads it. Python would otherwise report the broken pipe again when it
+    flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

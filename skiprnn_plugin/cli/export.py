@@ -9,7 +9,7 @@ from typing import Optional, Sequence, Tuple
 from ..arguments import UserError
 from ..runs.checkpoint import load_hub
 from .command import add_version, run_command
-from .loading import HUB_HELP, add_loading_arguments, prepare_loading
+from .loading import HUB_HELP, add_loading_arguments, add_threshold_argument, prepare_loading
 
 PROGRAM = "skiprnn-export"
 DESCRIPTION = """
@@ -48,6 +48,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "model reads almost the same samples (default: %(default)s)",
     )
     add_loading_arguments(parser)
+    add_threshold_argument(parser)
     return run_command(PROGRAM, export, parser.parse_args(argv))
 
 
@@ -77,8 +78,8 @@ def export(args: argparse.Namespace) -> str:
         )
     if getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None:
         raise UserError(
-            "--min-skip, --max-skip: an exported model has no such limits; a program that calls it can keep the steps "
-            "to wait from N + 1 on (--min-skip N), or up to N + 1 (--max-skip N)"
+            f"{args.checkpoint}: expected a model without min_skip and max_skip, as a file can't hold them; a program "
+            "that calls the model can keep the steps to wait from N + 1 on (min_skip N), or up to N + 1 (max_skip N)"
         )
     from ..export.parts import collect_parts
     from ..writing import write_whole

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from ..arguments import UserError
+from ..arguments import UserError, as_option
 from ..dials import DIALS
 from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
@@ -22,7 +22,7 @@ HUB_HELP = (
 
 
 def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that loads checkpoints; :func:`prepare_loading` reads them."""
+    """``--set`` and ``--user-dir``, of a command that loads checkpoints; :func:`prepare_loading` reads them."""
     parser.add_argument(
         "--set",
         action="append",
@@ -31,12 +31,11 @@ def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option to load checkpoints with in place of the stored one, such as data_dir=DIR or engine=reference",
     )
     parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
-    parser.add_argument(
-        "--update-threshold",
-        type=float,
-        metavar="V",
-        help="the gate updates where its value is above this number (in training 0.5); a higher one skips more",
-    )
+
+
+def add_dial_arguments(parser: argparse.ArgumentParser) -> None:
+    """An option for each of ``DIALS``, of a command that evaluates checkpoints; :func:`prepare_loading` reads them."""
+    add_threshold_argument(parser)
     parser.add_argument(
         "--min-skip", type=int, metavar="N", help="skip at least N steps after an update, whatever the gate says"
     )
@@ -45,8 +44,18 @@ def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_threshold_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--update-threshold",
+        type=float,
+        metavar="V",
+        help="the gate updates where its value is above this number (in training 0.5); a higher one skips more",
+    )
+
+
 def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
-    """Import ``--user-dir``, if it is given; returns the options that ``--set`` and the dials give, by name."""
+    """Import ``--user-dir``, if it is given; returns the options that ``--set`` and the dials give, by name. A command
+    may have some of the dials, or none."""
     from omegaconf import OmegaConf
 
     for setting in args.set:
@@ -58,10 +67,10 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
         raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
     if args.user_dir:
         import_user_dir(args.user_dir)
-    dials = {name: getattr(args, name) for name in DIALS if getattr(args, name) is not None}
+    dials = {name: getattr(args, name) for name in DIALS if getattr(args, name, None) is not None}
     for name in dials:
         if name in overrides:
-            raise UserError(f"--{name.replace('_', '-')}: expected no --set {name} beside it, got both")
+            raise UserError(f"{as_option(name)}: expected no --set {name} beside it, got both")
     return {**overrides, **dials}
 
 

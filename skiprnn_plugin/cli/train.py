@@ -3,20 +3,16 @@
 import argparse
 import contextlib
 import importlib.util
-import json
 import math
 import os
-import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
-import numpy as np
-
-from ..arguments import UserError
+from ..arguments import UserError, as_option, as_option_errors
 from ..parameters import PLANNED
-from .command import as_table, run_command
+from .command import add_version, as_table, run_command
 from .plot import samples
 from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
 from .prepare.feature_folder import write_folder
@@ -27,7 +23,6 @@ HEADS = {  # of the table, by what the model predicts
     "numbers": ["root mean square error", "deviation of labels"],
 }
 DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in the folder of the run
-LEFTOVER = re.compile(rf"\.{DATA}\.[0-9]+\.(part|old)")  # of the data, when their preparation was interrupted
 PARAMS = ("cell", "hidden_size", "num_layers", "target_fraction", "good_enough", "learning_rate", "batch_size")
 PARAMS += ("max_updates",)  # those of the estimators that are options of the same name
 SPLIT_SEED = "split_seed"
@@ -40,6 +35,7 @@ labels=labels) writes, a .csv or .tsv file with a line for each sample, or a fol
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__.partition(": ")[2], allow_abbrev=False)
+    add_version(parser)
     parser.add_argument("source", metavar="DATA", type=Path, help=DATA_HELP)
     parser.add_argument(
         "--save-dir", type=Path, required=True, metavar="RUN", help="the folder to make, for the model and a picture"
@@ -70,15 +66,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 
 def run(args: argparse.Namespace) -> str:
-    _check_options(args, None)
+    _read_params(args, None)  # a wrong option is an error before the data are read
     _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
-    data, predicts = _prepare(args)
-    held_out = _held_out(data)
-    checkpoint = _train(args, data, predicts)
+    prepared = _prepare(args)
+    held_out = _held_out(prepared.data)
+    checkpoint = _train(args, prepared)
     try:
-        results = _evaluate(args, checkpoint, held_out, predicts)
+        results = _evaluate(args, checkpoint, held_out, prepared.predicts)
     except ValueError as error:  # in a split that training has not read
         raise UserError(str(error)) from error
     return "\n\n".join([*results, _say_how_to_predict(args)])
@@ -109,27 +105,18 @@ def _evaluate(args: argparse.Namespace, checkpoint: Path, held_out: Sequence[str
 def _say_how_well(loaded, numbers: Dict[str, float]) -> List[str]:
     """What stands under :data:`HEADS`: the accuracy, or the error and the deviation of each of the numbers to predict,
     which can have different units."""
+    from ..runs.checkpoint import measure_errors
+
     if loaded.task.predicts == "classes":
         return [f"{numbers['accuracy']:.3f}"]
     deviations = loaded.dataset.targets.std(0) * loaded.task.target_scale
-    errors = [math.sqrt(numbers["mse"])] if len(deviations) == 1 else _measure_errors(loaded)
+    errors = [math.sqrt(numbers["mse"])] if len(deviations) == 1 else measure_errors(loaded)
     return [" ".join(f"{value:.4g}" for value in values) for values in (errors, deviations)]
 
 
-def _measure_errors(loaded) -> Sequence[float]:
-    """The root mean square error of each output, in its unit."""
-    from ..runs.checkpoint import iterate_batches, run_model
-
-    squares = [
-        (run_model(loaded, sample)[0].prediction.cpu() - sample["target"].cpu()).double().square()
-        for sample in iterate_batches(loaded)
-    ]
-    return np.concatenate(squares).mean(0) ** 0.5 * loaded.task.target_scale
-
-
-def _check_options(args: argparse.Namespace, predicts: Optional[str]) -> Dict[str, Any]:
-    """The parameters of the estimator that is trained; UserError for an option that is wrong."""
-    from ..arguments import as_option_errors
+def _read_params(args: argparse.Namespace, predicts: Optional[str]) -> Dict[str, Any]:
+    """The parameters of the estimator that is trained; UserError for an option that is wrong. Some ranges depend on
+    what the model predicts; None allows both."""
     from ..parameters import draw_seed, read_params
 
     try:
@@ -157,64 +144,64 @@ def _check_save_dir(folder: Path, source: Path) -> None:
 
 def _is_interrupted(path: Path) -> bool:
     """Whether this command has written the data in the folder of a run, or has begun to."""
-    from ..prepare.write_features import RECORD, STATE
+    from ..prepare.new_folder import match_leftover
+    from ..prepare.write_features import find_options
 
-    is_leftover = LEFTOVER.fullmatch(path.name) is not None
-    state, record = path / STATE, path / RECORD
+    is_leftover = match_leftover(path, DATA) is not None
     if path.name != DATA and not is_leftover:
         return False
-    if not state.is_file() and not record.is_file():
-        return is_leftover  # interrupted before the first of its files
-    try:
-        if state.is_file():
-            options = json.loads(state.read_text(encoding="utf-8"))["options"]
-        else:
-            options = json.loads(record.read_text(encoding="utf-8"))
-        return options.get("command") == PROGRAM
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # somebody else's
-        return False
+    options = find_options(path)
+    return is_leftover if options is None else options.get("command") == PROGRAM
 
 
-def _prepare(args: argparse.Namespace) -> Tuple[Path, str]:
-    """The folder of features: the user's own if it has statistics to normalise by, or one in the folder of the run; and
-    whether its labels are "classes" or "numbers"."""
+class _Prepared(NamedTuple):
+    """What to train on.
+
+    Attributes:
+        data: the folder of features: the user's own if it has statistics to normalise by, or one in the folder of the
+            run.
+        predicts: whether its labels are "classes" or "numbers".
+        params: those of the estimator that is trained.
+    """
+
+    data: Path
+    predicts: str
+    params: Dict[str, Any]
+
+
+def _prepare(args: argparse.Namespace) -> _Prepared:
     from ..data.features import STATISTICS
-    from ..prepare.feature_sources import read_folder
 
-    is_prepared = args.source.is_dir() and (args.source / STATISTICS).is_file()
-    if args.source.is_dir():
-        refuse(args, {**name_division(SPLIT_SEED), **OF_COLUMNS}, ONE_FILE)
-        if args.regression is None and is_prepared:
-            args.regression = _was_prepared_for_regression(args.source)
+    is_prepared = (args.source / STATISTICS).is_file()
     try:
-        is_folder = args.source.is_dir()
-        source, options = (read_folder(args.source, args.regression), {}) if is_folder else read_file(args, SPLIT_SEED)
+        source, options = _read_folder(args, is_prepared) if args.source.is_dir() else read_file(args, SPLIT_SEED)
     except ValueError as error:
         raise UserError(str(error)) from error
     if "label" not in source.rows[0]:
         raise UserError(f"{args.source}: expected a column 'label' in its manifest, got {', '.join(source.rows[0])}")
     predicts = "numbers" if source.classes is None else "classes"
-    _check_options(args, predicts)  # whose range depends on it
+    params = _read_params(args, predicts)
     _check_splits(args.source, {row["split"] for row in source.rows})
     if is_prepared:
-        return args.source, predicts
+        return _Prepared(args.source, predicts, params)
     folder = args.save_dir / DATA
     options = {"command": PROGRAM, **options}
     # Twice the room, but large numbers that differ little, such as times, stay apart
     settings = argparse.Namespace(source=args.source, dest=folder, dtype="float64", overwrite=True)
     print(write_folder(source, settings, options), file=sys.stderr)
-    return folder, predicts
+    return _Prepared(folder, predicts, params)
 
 
-def _was_prepared_for_regression(folder: Path) -> Optional[bool]:
-    """What the record of a prepared folder says of its labels; None without a record."""
-    from ..prepare.write_features import LABELS, NUMBERS, RECORD
+def _read_folder(args: argparse.Namespace, is_prepared: bool):
+    """What :func:`read_file` returns, of a folder. Raises UserError or ValueError."""
+    from ..prepare.feature_sources import read_folder
+    from ..prepare.write_features import has_numbers
 
-    try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        return True if record.get(LABELS) == NUMBERS else None
-    except (OSError, ValueError, AttributeError):  # somebody else's
-        return None
+    refuse(args, {**name_division(SPLIT_SEED), **OF_COLUMNS}, ONE_FILE)
+    regression = args.regression
+    if regression is None and is_prepared and has_numbers(args.source):
+        regression = True
+    return read_folder(args.source, regression), {}
 
 
 def _held_out(data: Path) -> List[str]:
@@ -236,12 +223,12 @@ def _check_splits(data: Path, present: Set[str]) -> None:
         raise UserError(f"{data}: expected sequences of split train and of split valid, got only {found}")
 
 
-def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
+def _train(args: argparse.Namespace, prepared: _Prepared) -> Path:
     from ..parameters import describe
     from ..training import choose_stage, plan_training, train
-    from .plot.figures import replace
+    from ..writing import write_whole
 
-    params = _check_options(args, predicts)
+    data, predicts, params = prepared
     planned = {name: params[name] for name in PLANNED if name in params}
     choose = choose_stage(predicts, params["target_fraction"], params["good_enough"])
     try:
@@ -250,9 +237,13 @@ def _train(args: argparse.Namespace, data: Path, predicts: str) -> Path:
             trained = train(plan, choose, True, describe(params, predicts))
     except ValueError as error:
         raise UserError(str(error)) from error
-    args.save_dir.mkdir(parents=True, exist_ok=True)
     checkpoint = args.save_dir / CHECKPOINT
-    replace(checkpoint, lambda part: part.write_bytes(trained.checkpoint))
+    try:
+        args.save_dir.mkdir(parents=True, exist_ok=True)
+        write_whole(checkpoint, trained.checkpoint)
+    except OSError as error:
+        raise UserError(f"--save-dir: {error.filename} can't be written ({error.strerror})") from error
+    print(f"wrote {checkpoint}", file=sys.stderr)
     return checkpoint
 
 
@@ -266,7 +257,7 @@ def _shown_warnings() -> Iterator[None]:
         name, _, text = str(warning.message).partition(":")
         name = name.removeprefix("--").replace("-", "_")
         if name in PARAMS:
-            print(f"{PROGRAM}: warning: --{name.replace('_', '-')}:{text}", file=sys.stderr)
+            print(f"{PROGRAM}: warning: {as_option(name)}:{text}", file=sys.stderr)
 
 
 def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:

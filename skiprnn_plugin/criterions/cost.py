@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional
 import torch
 from torch import Tensor, nn
 
+from ..arguments import check_count
 from ..modules.budget import RAMP, BudgetRule
 
 RAMPS = 5  # that fit into a short training
@@ -32,10 +33,8 @@ class Cost(nn.Module):
         super().__init__()
         if not (math.isfinite(cost_per_sample) and cost_per_sample >= 0):
             raise ValueError(f"--cost-per-sample: expected a number of at least 0, got {cost_per_sample}")
-        if warmup_updates < 0:
-            raise ValueError(f"--cost-warmup-updates: expected at least 0, got {warmup_updates}")
         self.cost_per_sample = cost_per_sample
-        self.warmup_updates = warmup_updates
+        self.warmup_updates = check_count("--cost-warmup-updates", warmup_updates)
         self.rule: Optional[BudgetRule] = None
         if target_fraction is not None:
             options = ("--target-fraction", "--cost-warmup-updates")

@@ -13,7 +13,7 @@ from fairseq.models.lstm import DEFAULT_MAX_SOURCE_POSITIONS, Embedding
 from fairseq.modules import FairseqDropout
 from torch import Tensor, nn
 
-from ..arguments import check_choice, check_probability, check_size
+from ..arguments import as_option, check_choice, check_probability, check_size
 from ..ops import SkipState
 from .attention import EncoderOut, EntryDecoder, find_repeats
 from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn
@@ -249,7 +249,7 @@ def check_sizes(cfg: EncoderDecoderConfig, *more: str) -> None:
         more: further options that are sizes.
     """
     for name in ("encoder_layers", "decoder_embed_dim", "decoder_layers", "decoder_out_embed_dim", *more):
-        check_size(as_flag(name), getattr(cfg, name))
+        check_size(as_option(name), getattr(cfg, name))
     if cfg.encoder_layers != cfg.decoder_layers:
         raise ValueError(
             f"--decoder-layers: expected as many as --encoder-layers, {cfg.encoder_layers}, got {cfg.decoder_layers}"
@@ -265,15 +265,10 @@ def check_shared_embedding(cfg: EncoderDecoderConfig) -> None:
         )
 
 
-def as_flag(name: str) -> str:
-    """The option's name on a command line."""
-    return "--" + name.replace("_", "-")
-
-
 def choose_dropout(cfg: EncoderConfig, name: str) -> float:
     """The probability of an option, or that of ``--dropout`` in its place."""
     name = "dropout" if getattr(cfg, name) is None else name
-    return check_probability(as_flag(name), getattr(cfg, name))
+    return check_probability(as_option(name), getattr(cfg, name))
 
 
 def choose_hidden_size(cfg: EncoderConfig, side: str) -> int:

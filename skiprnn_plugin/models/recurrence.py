@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model_architecture
 from torch import Tensor
 
-from ..arguments import as_option_errors, check_choice, check_probability
+from ..arguments import as_option, as_option_errors, check_choice, check_probability
 from ..dials import DIALS, find_dials
 from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..modules.skip_rnn import SkipRNNBase
@@ -94,7 +94,7 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
     if turned and (cfg.update_rule != "learned" or cfg.binarize != "round"):
         name, value = next(iter(turned.items()))
         raise ValueError(
-            f"--{name.replace('_', '-')}: expected {DIALS[name]} for a model without a gate that rounds, got {value}"
+            f"{as_option(name)}: expected {DIALS[name]} for a model without a gate that rounds, got {value}"
         )
     threshold = check_probability("--update-threshold", cfg.update_threshold)
     names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_init", "gate_layers")

@@ -7,6 +7,7 @@ import torch
 from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 
+from ..arguments import check_probability
 from ..predictions import CRITERIONS
 from .fitting import explain_misfit, refuse_misfit
 from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, name_architecture, register_architectures
@@ -75,8 +76,7 @@ class SkipRNNModel(BaseFairseqModel):
         self.per_step = per_step
         self.encoder_flops = encoder_flops
         self.predicts = predicts
-        if not 0 <= cfg.input_dropout < 1:
-            raise ValueError(f"--input-dropout: expected a probability in [0, 1), got {cfg.input_dropout}")
+        check_probability("--input-dropout", cfg.input_dropout)
         self.rnn = build_rnn(
             cfg,
             input_size,

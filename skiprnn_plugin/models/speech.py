@@ -10,11 +10,11 @@ from fairseq import checkpoint_utils
 from fairseq.models.speech_to_text.s2t_transformer import Conv1dSubsampler
 from torch import Tensor, nn
 
-from ..arguments import check_size
+from ..arguments import as_option, check_size
 from ..ops import SkipState
 from ..reading import first_sentence
 from .attention import EncoderOut
-from .encoder import EncoderConfig, SkipRNNEncoder, as_flag, odd_factors, sum_numbers
+from .encoder import EncoderConfig, SkipRNNEncoder, odd_factors, sum_numbers
 
 
 @dataclass
@@ -59,7 +59,7 @@ class SkipRNNSpeechEncoder(SkipRNNEncoder):
     def __init__(self, cfg: SpeechConfig, **memory: bool):
         sizes = ("stack_frames", "input_feat_per_channel", "input_channels", "encoder_embed_dim", "conv_channels")
         for name in sizes:
-            check_size(as_flag(name), getattr(cfg, name))
+            check_size(as_option(name), getattr(cfg, name))
         size, subsample = cfg.stack_frames * cfg.input_feat_per_channel * cfg.input_channels, None
         if cfg.conv_kernel_sizes:
             if cfg.conv_channels % 2:

@@ -1,6 +1,7 @@
 """Reads the Large Movie Review Dataset (Maas et al., ACL 2011) from its folder ``aclImdb`` or from its archive."""
 
 import gzip
+import itertools
 import os
 import re
 import tarfile
@@ -89,14 +90,12 @@ def _text(content: Optional[bytes]) -> str:
 def _in_folder(source: Path) -> Iterator[Tuple[str, Optional[bytes]]]:
     """The entries of the four folders: a name such as ``train/pos/0_9.txt``, and the content, None if not a file."""
     try:
-        for split in SPLITS:
-            for label in LABELS:
-                folder = source / split / label
-                for file in sorted(os.listdir(folder)) if folder.is_dir() else ():
-                    if is_hidden(file):
-                        continue
-                    path = folder / file
-                    yield f"{split}/{label}/{file}", path.read_bytes() if path.is_file() else None
+        for split, label in itertools.product(SPLITS, LABELS):
+            folder = source / split / label
+            files = sorted(os.listdir(folder)) if folder.is_dir() else []
+            for file in itertools.filterfalse(is_hidden, files):
+                path = folder / file
+                yield f"{split}/{label}/{file}", path.read_bytes() if path.is_file() else None
     except OSError as error:
         raise ValueError(f"{source}: can't be read ({error})") from error
 

@@ -40,7 +40,7 @@ def read_charades(folder: Path, annotations: Sequence[Path], classes: Path) -> S
                 raise ValueError(f"{path}: video {row['sequence']!r} is listed twice")
             rows[row["sequence"]] = row
     videos = list(rows)
-    return Source(folder, list(rows.values()), WIDTH, names, lambda i: read_frames(folder, videos[i]), passes_over=True)
+    return Source(folder, list(rows.values()), WIDTH, names, lambda i: read_frames(folder, videos[i]), leaves_out=True)
 
 
 def _read_classes(path: Path) -> List[str]:

@@ -1,7 +1,6 @@
 """Computes the features of video frames: the output of the average pooling of torchvision's ResNet-50."""
 
 import io
-import json
 import zlib
 from itertools import islice
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 
 from ..arguments import check_size
 from ..reading import first_sentence
-from .write_features import RECORD
+from .record import RECORD, read_record
 
 NAME = "resnet50"
 WIDTH = 2048
@@ -133,39 +132,39 @@ class Encoding(NamedTuple):
     encoder: Dict[str, Any]
 
 
-def read_record(folder: Path) -> Optional[Dict[str, Any]]:
+def read_encoding_options(folder: Path) -> Optional[Dict[str, Any]]:
     """What ``prepare.json`` says about the encoding of videos, for :func:`read_encoding`; None without such a file."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        return {name: record[name] for name in ENCODING if name in record}
-    except (OSError, ValueError, TypeError):
+        record = read_record(folder)
+    except ValueError:
         return None
+    return {name: record[name] for name in ENCODING if name in record}
 
 
 def read_feature_names(folder: Path) -> Optional[List[str]]:
     """The names of the features that ``prepare.json`` lists; None if it lists none."""
     try:
-        names = json.loads((folder / RECORD).read_text(encoding="utf-8"))["feature_names"]
-    except (OSError, ValueError, TypeError, KeyError):
+        names = read_record(folder).get("feature_names")
+    except ValueError:
         return None
     return list(map(str, names)) if isinstance(names, list) else None
 
 
 def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> Encoding:
-    """How a folder was made, from its ``prepare.json``, or from what :func:`read_record` found there.
+    """How a folder was made, from its ``prepare.json``, or from what :func:`read_encoding_options` found
+    there.
 
     Raises ValueError if the folder was not made by ``skiprnn-prepare video``.
     """
-    path = folder / RECORD
     try:
         if record is None:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = read_record(folder)
         encoder = {
             name: kind(record[name]) for name, kind in (("encoder", str), ("weights", str), ("weights_crc32", int))
         }
         return Encoding(float(record["frame_rate"]), np.dtype(str(record["dtype"])), encoder)
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{path}: expected frame_rate, dtype, encoder, weights and weights_crc32, as skiprnn-prepare video writes "
-            f"them ({first_sentence(error)})"
+            f"{folder / RECORD}: expected frame_rate, dtype, encoder, weights and weights_crc32, as skiprnn-prepare "
+            f"video writes them ({first_sentence(error)})"
         ) from error

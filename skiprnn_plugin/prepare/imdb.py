@@ -11,7 +11,8 @@ from ..reading import show_progress
 from ..version import __version__
 from .aclimdb import LABELS, Review, read_aclimdb
 from .binarize import build_dictionary, write_items
-from .tokenize_text import MODEL, RECORD, Tokenizer, sentencepiece_tokenizer, tokenize_words, train_sentencepiece
+from .record import RECORD
+from .tokenize_text import MODEL, Tokenizer, sentencepiece_tokenizer, tokenize_words, train_sentencepiece
 
 
 def binarize_imdb(

@@ -3,7 +3,7 @@
 import csv
 import itertools
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, Set, TextIO
+from typing import Iterator, List, Optional, Sequence, Set, TextIO, Tuple
 
 import numpy as np
 
@@ -54,49 +54,63 @@ def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.nda
         UserError: the file holds something else, or lacks one of ``feature_names``, or has a first line of numbers that
             may be names as well, or several sequences, as the table does that a model is trained on.
     """
-    header = _read_header(path, feature_names)
+    header, lines = _read_header(path, feature_names), _read_lines(path)
+    if header:
+        lines = _read_below(header, lines, feature_names)
     rows: List[List[float]] = []
-    places: Optional[List[int]] = None  # of the columns to return; None: all
-    sequences: Set[str] = set()  # the names of those that the steps belong to
     are_whole, width = True, 0
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
-    with _open_csv(path) as file:
-        reader = _csv_reader(file)
-        for index, fields in enumerate(filter(None, reader)):
-            place = f"{path}:{reader.line_num}"
-            if index == 0 and header:
-                places = None if feature_names is None else _find_columns(place, header, feature_names)
-                continue
-            if header and (len(fields) == 2 * len(header) or (places is not None and len(fields) != len(header))):
-                raise UserError(
-                    f"{place}: expected {len(header)} numbers, as the header has names, got {len(fields)}"
-                    f"{DECIMAL_POINTS if len(fields) == 2 * len(header) else ''}"
-                )
-            if places is not None:
-                if SEQUENCE in header and SEQUENCE not in feature_names:
-                    sequences.add(fields[header.index(SEQUENCE)].strip())
-                if len(sequences) > 1:
-                    first, second = sorted(sequences)
-                    raise UserError(
-                        f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
-                        f"{SEQUENCE!r}; each needs a file of its own"
-                    )
-                fields = [fields[column] for column in places]
-            wrong = next(itertools.filterfalse(_is_number, fields), None)
-            if wrong is not None:
-                raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
-            width = width or len(fields)
-            if len(fields) != width:
-                raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
-            rows.append(list(map(float, fields)))
-            are_whole = are_whole and all(map(_is_whole, fields))
-            for side in (0, 1):
-                if not padded[side] and any(map(_is_padded, fields[side::2])):
-                    padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
+    for place, fields in lines:
+        wrong = next(itertools.filterfalse(_is_number, fields), None)
+        if wrong is not None:
+            raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+        width = width or len(fields)
+        if len(fields) != width:
+            raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
+        rows.append(list(map(float, fields)))
+        are_whole = are_whole and all(map(_is_whole, fields))
+        for side in (0, 1):
+            if not padded[side] and any(map(_is_padded, fields[side::2])):
+                padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
     if are_whole and width % 2 == 0 and padded[1] and not padded[0]:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
+
+
+def _read_lines(path: str) -> Iterator[Tuple[str, List[str]]]:
+    """Where each line is, and its fields; empty lines are skipped."""
+    with _open_csv(path) as file:
+        reader = _csv_reader(file)
+        for fields in filter(None, reader):
+            yield f"{path}:{reader.line_num}", fields
+
+
+def _read_below(
+    header: List[str], lines: Iterator[Tuple[str, List[str]]], feature_names: Optional[Sequence[str]]
+) -> Iterator[Tuple[str, List[str]]]:
+    """The lines below the header, the first one, each with the columns ``feature_names``, or with all for None. Raises
+    UserError for a line of another length, and if the header lacks a name, or if there are several sequences."""
+    place, _ = next(lines)
+    columns = None if feature_names is None else _find_columns(place, header, feature_names)
+    has_sequences = columns is not None and SEQUENCE in header and SEQUENCE not in feature_names
+    sequences: Set[str] = set()  # the names of those that the steps belong to
+    for place, fields in lines:
+        has_commas = len(fields) == 2 * len(header)  # as decimal points
+        if has_commas or (columns is not None and len(fields) != len(header)):
+            raise UserError(
+                f"{place}: expected {len(header)} numbers, as the header has names, got {len(fields)}"
+                f"{DECIMAL_POINTS if has_commas else ''}"
+            )
+        if has_sequences:
+            sequences.add(fields[header.index(SEQUENCE)].strip())
+        if len(sequences) > 1:
+            first, second = sorted(sequences)
+            raise UserError(
+                f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
+                f"{SEQUENCE!r}; each needs a file of its own"
+            )
+        yield place, fields if columns is None else [fields[column] for column in columns]
 
 
 def _open_csv(path: str) -> TextIO:

@@ -59,11 +59,16 @@ def _check(dest: Path, overwrite: bool, record: str) -> None:
         raise UserError(f"{dest}: --overwrite replaces only what this command made, and it holds no {record}")
 
 
+def match_leftover(path: Path, name: str) -> Optional[re.Match]:
+    """Match the folder that :func:`new_folder` fills while it makes a folder of this name, or in which it keeps the
+    one that it replaces. The groups are the number of its process and "part" or "old"."""
+    return re.fullmatch(rf"\.{re.escape(name)}\.([0-9]{{1,9}})\.(part|old)", path.name)
+
+
 def _clear_leftovers(dest: Path, keep_as: Optional[Path]) -> None:
     """Remove what processes that have ended left behind; a folder that one of them had set aside is kept, renamed."""
-    pattern = re.compile(rf"\.{re.escape(dest.name)}\.([0-9]{{1,9}})\.(part|old)")
     for path in dest.parent.iterdir():
-        match = pattern.fullmatch(path.name)
+        match = match_leftover(path, dest.name)
         if not match or _is_another_process(int(match[1])):
             continue
         if match[2] == "old":

@@ -220,16 +220,16 @@ def _name_labels(path: Path, arrays: Dict[str, np.ndarray]) -> Tuple[List[str], 
     """The label of each sequence, and the classes; None if the labels are numbers to predict."""
     if TARGETS in arrays:
         return [write_target(numbers) for numbers in arrays[TARGETS]], None
-    labels = arrays["labels"]
-    if "label_names" not in arrays:
-        named = _names(path, "labels", labels)
+    labels = arrays[LABELS]
+    if LABEL_NAMES not in arrays:
+        named = _names(path, LABELS, labels)
         return named, sorted(set(named)) if labels.dtype.kind == "U" else list(map(str, np.unique(labels).tolist()))
-    names = _names(path, "label_names", arrays["label_names"])
+    names = _names(path, LABEL_NAMES, arrays[LABEL_NAMES])
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{path}: label_names: expected each name once, got {name!r} {names.count(name)} times")
+            raise ValueError(f"{path}: {LABEL_NAMES}: expected each name once, got {name!r} {names.count(name)} times")
     if labels.dtype.kind == "U" or labels.min() < 0 or labels.max() >= len(names):
-        raise ValueError(f"{path}: labels: expected numbers of 0 to {len(names) - 1}, as there are label_names")
+        raise ValueError(f"{path}: {LABELS}: expected numbers of 0 to {len(names) - 1}, as there are {LABEL_NAMES}")
     return [names[label] for label in labels], names
 
 

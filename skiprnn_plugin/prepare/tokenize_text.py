@@ -1,7 +1,6 @@
 """Splits text into tokens: words by a fixed rule, or the pieces of a trained sentencepiece model."""
 
 import io
-import json
 import re
 import unicodedata
 from functools import cache
@@ -10,9 +9,10 @@ from typing import Callable, Iterable, List, Mapping, Optional
 
 import numpy as np
 
+from .record import RECORD, read_record
+
 TOKENIZERS = ("none", "sentencepiece")  # --bpe
 MODEL = "sentencepiece.bpe.model"
-RECORD = "prepare.json"
 
 Tokenizer = Callable[[str], List[str]]
 
@@ -114,14 +114,13 @@ def load_tokenizer(folder: Path, files: Optional[Mapping[str, bytes]] = None) ->
         ValueError: ``prepare.json`` or the model is damaged or missing.
         ImportError: the folder needs sentencepiece, which is missing.
     """
-    record = Path(folder) / RECORD
     try:
-        options = json.loads(record.read_bytes() if files is None else files[RECORD])
+        options = read_record(Path(folder), files)
         bpe = options["bpe"]
         if bpe not in TOKENIZERS:
             raise ValueError(f"bpe is {bpe!r}, expected one of {', '.join(TOKENIZERS)}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{record}: not a record of skiprnn-prepare ({error})") from error
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{Path(folder) / RECORD}: not a record of skiprnn-prepare ({error})") from error
     if bpe == "none":
         return tokenize_words if options.get("combining_marks") else tokenize_words_without_marks
     model = Path(folder) / MODEL

@@ -25,4 +25,4 @@ def encode_videos(folder: Path, videos: Videos, frame_rate: float, encoder: Fram
         frames = read_frames(videos.files[position], frame_rate)
         return encoder.encode(show_progress(frames, videos.rows[position]["sequence"], unit=" frames"))
 
-    return Source(folder, videos.rows, encoder.width, videos.classes, load, passes_over=True)
+    return Source(folder, videos.rows, encoder.width, videos.classes, load, leaves_out=True)

@@ -109,8 +109,8 @@ def open_reader(
 
     Args:
         folder: that folder; only its ``prepare.json`` is read.
-        record: what :func:`~skiprnn_plugin.prepare.frame_encoder.read_record` has read there, so that the folder is not
-            needed any more; None to read it now.
+        record: what :func:`~skiprnn_plugin.prepare.frame_encoder.read_encoding_options` has read there, so that the
+            folder is not needed any more; None to read it now.
         width: the number of features that the model reads at each step.
         weights: the file of the encoder's weights, which must be those that the folder was made with.
         most: see :class:`VideoReader`.

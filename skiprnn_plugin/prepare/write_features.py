@@ -10,8 +10,8 @@ import numpy as np
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
 from ..data.manifest import CLASSES, MANIFEST, write_line
 from ..reading import show_progress
+from .record import RECORD, read_record
 
-RECORD = "prepare.json"
 # Files of an unfinished run: its source and options, a line for each sequence that it has finished, and by how much the
 # dtype has rounded each feature at most, float64 [D]
 STATE, LOG, ROUNDING = "unfinished.json", "unfinished.log", "unfinished.rounding"
@@ -20,6 +20,7 @@ COLUMNS = ("sequence", "steps", "split")
 LABELS, NUMBERS = "labels", "numbers"  # of the record, where the labels are numbers to predict
 # Of the record: the features that the dtype rounds by more than this part of their standard deviation
 ROUNDED, ROUGH = "rounded", 0.01
+LEFT_OUT = "passed_over"  # of the record: why sequences were left out, by their names
 
 
 class Source(NamedTuple):
@@ -32,7 +33,7 @@ class Source(NamedTuple):
         classes: the lines of ``classes.txt``; None if the labels are numbers to predict.
         load: a function from the index of a row to its sequence, [T, D]; it raises ValueError for a sequence that can't
             be read.
-        passes_over: whether sequences that can't be read are left out.
+        leaves_out: whether sequences that can't be read are left out.
         features: the names of the features, for ``prepare.json``; None if they have none.
     """
 
@@ -41,7 +42,7 @@ class Source(NamedTuple):
     width: int
     classes: Optional[List[str]]
     load: Callable[[int], np.ndarray]
-    passes_over: bool = False
+    leaves_out: bool = False
     features: Optional[List[str]] = None
 
 
@@ -76,6 +77,36 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     """
     if source.classes is not None and len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
+    outcomes, rounding = _write_sequences(source, folder, dtype, options)
+    splits = _count(source, outcomes)
+    _write_header(folder / FEATURES, dtype, sum(outcome.steps for outcome in outcomes), source.width)
+    _write_manifest(folder / MANIFEST, source, outcomes)
+    if source.classes is not None:
+        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
+    statistics = compute_statistics(folder, "train")
+    np.savez(folder / STATISTICS, **statistics._asdict())
+    rounded = np.flatnonzero(rounding > ROUGH * statistics.std).tolist()
+    record = {
+        "source": source.path.resolve().name,
+        **options,
+        "features": source.width,
+        **({} if source.features is None else {"feature_names": source.features}),
+        **({LABELS: NUMBERS} if source.classes is None else {}),
+        **({ROUNDED: rounded} if rounded else {}),
+        "splits": splits,
+        LEFT_OUT: _find_left_out(source, outcomes),
+    }
+    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    for name in (STATE, LOG, ROUNDING):
+        (folder / name).unlink()
+    return record
+
+
+def _write_sequences(
+    source: Source, folder: Path, dtype: str, options: Dict[str, Any]
+) -> Tuple[List[Outcome], np.ndarray]:
+    """Write the sequences that an interrupted run has not finished; returns the outcomes of all, and by how much the
+    dtype has rounded each feature at most, [D]."""
     known = json.dumps(
         {
             "path": str(source.path.resolve()),
@@ -94,8 +125,8 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
         done, total = len(outcomes), len(source.rows)
         left = show_progress(range(done, total), str(source.path), initial=done, total=total, unit=" sequences")
         for position in left:
-            array, outcome, error = _load(source, position, dtype)
-            rounding = np.maximum(rounding, error)
+            array, outcome, largest = _load(source, position, dtype)
+            rounding = np.maximum(rounding, largest)
             rounded.seek(0)
             rounded.write(rounding.tobytes())
             data.write(array.tobytes())
@@ -104,7 +135,27 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
             log.write(f"{outcome.steps}\t{outcome.reason}\n")
             log.flush()
             outcomes.append(outcome)
-    return _finish(source, folder, dtype, options, outcomes, rounding)
+    return outcomes, rounding
+
+
+def find_options(folder: Path) -> Optional[Dict[str, Any]]:
+    """The options of the run that has written a folder of features, or has begun to; None if it has not got as far as
+    its first file, and none if the files say nothing of a run."""
+    try:
+        if (folder / STATE).is_file():
+            options = json.loads((folder / STATE).read_text(encoding="utf-8"))["options"]
+            return options if isinstance(options, dict) else {}
+        return read_record(folder) if (folder / RECORD).is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):  # somebody else's
+        return {}
+
+
+def has_numbers(folder: Path) -> bool:
+    """Whether the record of a folder of features says that its labels are numbers to predict."""
+    try:
+        return read_record(folder).get(LABELS) == NUMBERS
+    except ValueError:
+        return False
 
 
 def _find_version(path: Path) -> Optional[Tuple[int, int]]:
@@ -122,10 +173,10 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
         if array.ndim != 2 or array.shape[1] != source.width or len(array) == 0:
             raise ValueError(f"expected steps of {source.width} features, got shape {array.shape}")
         converted = as_finite(array, np.dtype(dtype))
-        error = np.abs(converted.astype(np.float64) - array).max(0).astype(np.float64)
-        return converted, Outcome(len(array), ""), error
+        rounding = np.abs(converted.astype(np.float64) - array).max(0).astype(np.float64)
+        return converted, Outcome(len(array), ""), rounding
     except ValueError as error:
-        if not source.passes_over:
+        if not source.leaves_out:
             raise ValueError(f"sequence {source.rows[position]['sequence']!r}: {error}") from error
         reason = " ".join(str(error).split())
         return np.zeros((0, source.width), dtype), Outcome(0, reason), np.zeros(source.width)
@@ -163,58 +214,42 @@ def _resume(folder: Path, known: str, width: int, dtype: np.dtype) -> Tuple[List
     return outcomes, np.frombuffer(rounding.read_bytes())
 
 
-def _finish(
-    source: Source,
-    folder: Path,
-    dtype: str,
-    options: Dict[str, Any],
-    outcomes: List[Outcome],
-    rounding: np.ndarray,
-) -> Dict[str, Any]:
-    found = [(row, outcome.steps) for row, outcome in zip(source.rows, outcomes) if outcome.steps]
+def _count(source: Source, outcomes: List[Outcome]) -> Dict[str, Dict[str, int]]:
+    """The numbers of sequences and steps that were written of each split. Raises ValueError if one has none."""
     order = {split: place for place, split in enumerate(("train", "valid", "test"))}
     present = sorted({row["split"] for row in source.rows}, key=lambda split: (order.get(split, len(order)), split))
     splits = {split: {"sequences": 0, "steps": 0} for split in present}
-    for row, steps in found:
-        splits[row["split"]]["sequences"] += 1
-        splits[row["split"]]["steps"] += steps
-    passed_over = {row["sequence"]: out.reason for row, out in zip(source.rows, outcomes) if not out.steps}
+    for row, outcome in zip(source.rows, outcomes):
+        splits[row["split"]]["sequences"] += outcome.steps > 0
+        splits[row["split"]]["steps"] += outcome.steps
     for split in ("train", *splits):
         if not splits.get(split, {}).get("sequences"):
-            name, reason = next(iter(passed_over.items()), ("", "no sequence is of that split"))
+            left_out = _find_left_out(source, outcomes)
+            name, reason = next(iter(left_out.items()), ("", "no sequence is of that split"))
             raise ValueError(f"expected sequences of split {split!r}, got none ({name}{': ' if name else ''}{reason})")
-    with open(folder / FEATURES, "r+b") as file:
-        shape = (sum(steps for _, steps in found), source.width)
-        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    return splits
+
+
+def _find_left_out(source: Source, outcomes: List[Outcome]) -> Dict[str, str]:
+    """Why sequences were left out, by their names."""
+    return {row["sequence"]: outcome.reason for row, outcome in zip(source.rows, outcomes) if not outcome.steps}
+
+
+def _write_header(path: Path, dtype: str, steps: int, width: int) -> None:
+    """Write numpy's header of an array [steps, width] in the room that was left for it."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (steps, width)}
+    with open(path, "r+b") as file:
         np.lib.format.write_array_header_1_0(file, header)
-    _write_manifest(folder / MANIFEST, found)
-    if source.classes is not None:
-        (folder / CLASSES).write_text("".join(f"{name}\n" for name in source.classes), encoding="utf-8")
-    statistics = compute_statistics(folder, "train")
-    np.savez(folder / STATISTICS, **statistics._asdict())
-    rounded = np.flatnonzero(rounding > ROUGH * statistics.std).tolist()
-    record = {
-        "source": source.path.resolve().name,
-        **options,
-        "features": source.width,
-        **({} if source.features is None else {"feature_names": source.features}),
-        **({LABELS: NUMBERS} if source.classes is None else {}),
-        **({ROUNDED: rounded} if rounded else {}),
-        "splits": splits,
-        "passed_over": passed_over,
-    }
-    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    for name in (STATE, LOG, ROUNDING):
-        (folder / name).unlink()
-    return record
 
 
-def _write_manifest(path: Path, found: List[Tuple[Dict[str, str], int]]) -> None:
-    others = [column for column in found[0][0] if column not in COLUMNS]
+def _write_manifest(path: Path, source: Source, outcomes: List[Outcome]) -> None:
+    others = [column for column in source.rows[0] if column not in COLUMNS]
     with open(path, "w", encoding="utf-8") as file:
         file.write(write_line([*COLUMNS, *others]))
-        for row, steps in found:
-            file.write(write_line([row["sequence"], str(steps), row["split"], *(row[name] for name in others)]))
+        for row, outcome in zip(source.rows, outcomes):
+            if outcome.steps:
+                values = (row[name] for name in others)
+                file.write(write_line([row["sequence"], str(outcome.steps), row["split"], *values]))
 
 
 def compute_statistics(folder: Path, split: str) -> Statistics:

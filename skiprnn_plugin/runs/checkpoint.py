@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from ..arguments import UserError
+from ..arguments import UserError, as_option
 from ..dials import DIALS
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
@@ -142,6 +142,17 @@ def run_model(loaded: Loaded, sample):
     return output, (output.updates.reshape(size, -1, steps) > 0).cpu().numpy()
 
 
+def measure_errors(loaded: Loaded) -> Sequence[float]:
+    """The root mean square error of each number that a model predicts, in its unit, over the whole held-out split."""
+    import numpy as np
+
+    squares = [
+        (run_model(loaded, sample)[0].prediction.cpu() - sample["target"].cpu()).double().square()
+        for sample in iterate_batches(loaded)
+    ]
+    return np.concatenate(squares).mean(0) ** 0.5 * loaded.task.target_scale
+
+
 def evaluate(loaded: Loaded) -> Run:
     """Run the whole held-out split through the model. Updates that the criterion does not log are counted here."""
     import torch
@@ -175,8 +186,7 @@ def sweep_runs(files: Sequence[Path], split: Optional[str], settings: Sequence[D
     options = ["sweep"] if len(settings) > 1 else [name for name in DIALS if name in settings[0]]
     for file in files:
         if options and not is_checkpoint(file):
-            option = options[0].replace("_", "-")
-            raise UserError(f"--{option}: expected checkpoints, which can be evaluated again, got {file}")
+            raise UserError(f"{as_option(options[0])}: expected checkpoints, which can be evaluated again, got {file}")
     return [run for overrides in settings for run in read_runs(files, split, overrides)]
 
 

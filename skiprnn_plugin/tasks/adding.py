@@ -3,10 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
-from ..criterions.budget import BudgetCriterion
 from ..data.adding import AddingDataset, target_variance
 from .presentation import Drawing
 from .synthetic import SyntheticTask, SyntheticTaskConfig
@@ -26,7 +24,7 @@ def solved_mse(low: float, high: float) -> float:
 
 @register_task("adding", dataclass=AddingConfig)
 class AddingTask(SyntheticTask):
-    """Logs ``solved``: 1 if the MSE is at most 1/100 of the targets' variance, otherwise 0."""
+    """Solved if the MSE is at most 1/100 of the targets' variance."""
 
     input_size = 2
     output_size = 1
@@ -47,9 +45,3 @@ class AddingTask(SyntheticTask):
     @classmethod
     def solved_at(cls, options):
         return {"mse": solved_mse(options["min_value"], options["max_value"])}
-
-    def reduce_metrics(self, logging_outputs, criterion):
-        super().reduce_metrics(logging_outputs, criterion)
-        limit = solved_mse(self.cfg.min_value, self.cfg.max_value)
-        if isinstance(criterion, BudgetCriterion):
-            metrics.log_derived("solved", lambda meters: float("mse" in meters and meters["mse"].avg <= limit))

@@ -7,12 +7,12 @@ from typing import Sequence, Tuple
 
 from fairseq.tasks import register_task
 
+from ..arguments import check_size
 from ..data.features import FolderFacts
 from ..data.localization import LocalizationDataset
 from ..data.manifest import find_manifest
 from ..prepare.frame_encoder import read_encoding
 from .features import FeatureTask, FeatureTaskConfig
-from .sequence import check_positive
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class FeatureLocalizationTask(FeatureTask):
 
     def __init__(self, cfg: FeatureLocalizationConfig, **kwargs):
         super().__init__(cfg, **kwargs)
-        check_positive({"--eval-points": cfg.eval_points})
+        check_size("--eval-points", cfg.eval_points)
         if not 0 < cfg.frame_rate < math.inf:
             raise ValueError(f"--frame-rate: expected steps in a second, more than 0, got {cfg.frame_rate}")
         self.frame_rate = cfg.frame_rate

@@ -9,15 +9,15 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_size
 from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_items, read_statistics
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
-from ..prepare.frame_encoder import read_feature_names, read_record
+from ..prepare.frame_encoder import read_encoding_options, read_feature_names
 from ..prepare.input_files import read_csv
 from .presentation import Inputs
-from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig
 
 
 @dataclass
@@ -72,7 +72,7 @@ class FeatureTask(SequenceTask):
     def __init__(self, cfg: FeatureTaskConfig, **kwargs):
         super().__init__(cfg, **kwargs)
         if cfg.sequence_length is not None:
-            check_positive({"--sequence-length": cfg.sequence_length})
+            check_size("--sequence-length", cfg.sequence_length)
         if not 0 <= cfg.encoder_flops < math.inf:
             raise ValueError(f"--encoder-flops: expected a number of at least 0, got {cfg.encoder_flops}")
         self.encoder_flops = cfg.encoder_flops
@@ -90,7 +90,7 @@ class FeatureTask(SequenceTask):
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
         width = self.store.width if statistics is None else len(statistics.mean)
-        return FolderFacts(class_names, width, statistics, read_record(folder), read_feature_names(folder))
+        return FolderFacts(class_names, width, statistics, read_encoding_options(folder), read_feature_names(folder))
 
     def find_classes(self) -> List[str]:
         """The classes of ``--data-dir``. Raises ValueError if there are fewer than two."""

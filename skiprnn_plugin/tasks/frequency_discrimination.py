@@ -3,10 +3,8 @@
 import math
 from dataclasses import dataclass, field
 
-from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
-from ..criterions.budget import BudgetCriterion
 from ..data.frequency import TARGET_PERIODS, FrequencyDataset
 from .presentation import Drawing
 from .synthetic import SyntheticTask, SyntheticTaskConfig
@@ -29,7 +27,7 @@ class FrequencyDiscriminationConfig(SyntheticTaskConfig):
 
 @register_task("frequency_discrimination", dataclass=FrequencyDiscriminationConfig)
 class FrequencyDiscriminationTask(SyntheticTask):
-    """Two classes of equal size. Logs ``solved``: 1 if the accuracy is above 0.99, otherwise 0."""
+    """Two classes of equal size. Solved if the accuracy is at least 0.99."""
 
     input_size = 1
     output_size = 2
@@ -76,10 +74,3 @@ class FrequencyDiscriminationTask(SyntheticTask):
             key=key,
             fixed=fixed,
         )
-
-    def reduce_metrics(self, logging_outputs, criterion):
-        super().reduce_metrics(logging_outputs, criterion)
-        if isinstance(criterion, BudgetCriterion):  # other criterions may log the accuracy in per cent
-            metrics.log_derived(
-                "solved", lambda meters: float("accuracy" in meters and meters["accuracy"].avg > SOLVED_ACCURACY)
-            )

@@ -13,14 +13,15 @@ from fairseq.data import Dictionary
 from fairseq.tasks import register_task
 from torch import nn
 
-from ..arguments import check_choice
+from ..arguments import check_choice, check_size
 from ..data.fit import Fit
 from ..data.sequence import split_key
 from ..data.text import TextDataset, find_classes, load_dictionary, load_items, load_labels
 from ..data.word2vec import load_word_vectors
-from ..prepare.tokenize_text import MODEL, RECORD, Tokenizer, encode_text, load_tokenizer
+from ..prepare.record import RECORD
+from ..prepare.tokenize_text import MODEL, Tokenizer, encode_text, load_tokenizer
 from .presentation import Inputs
-from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,8 @@ class ImdbSentimentTask(SequenceTask):
 
     def __init__(self, cfg: ImdbSentimentConfig, **kwargs):
         super().__init__(cfg, **kwargs)
-        check_positive({"--sequence-length": cfg.sequence_length, "--embedding-dim": cfg.embedding_dim})
+        check_size("--sequence-length", cfg.sequence_length)
+        check_size("--embedding-dim", cfg.embedding_dim)
         check_choice("--crop", cfg.crop, ("head", "tail"))
         check_choice("--pad-side", cfg.pad_side, ("left", "right"))
         check_choice("--padding", cfg.padding, ("data", "masked"))

@@ -7,6 +7,7 @@ import os
 from omegaconf import DictConfig, ListConfig
 
 from .._fairseq.configuration import read_own_options
+from ..arguments import as_option
 
 SECTIONS = ("common", "dataset", "optimization", "checkpoint", "optimizer", "lr_scheduler", "ema")
 
@@ -33,20 +34,16 @@ def check_training_options(cfg: DictConfig) -> None:
             values = tuple(given) if isinstance(given, (ListConfig, list, tuple)) else (given,)
             least = LEAST.get(section, {}).get(name)
             if least is not None and len(values) == 0:
-                raise ValueError(f"{_flag(name)}: expected at least one number, got none")
+                raise ValueError(f"{as_option(name)}: expected at least one number, got none")
             for value in values:
                 if isinstance(value, float) and math.isnan(value):
-                    raise ValueError(f"{_flag(name)}: expected a number, got nan")
+                    raise ValueError(f"{as_option(name)}: expected a number, got nan")
                 if least is not None and value is not None and not least <= value < math.inf:
-                    raise ValueError(f"{_flag(name)}: expected a number of at least {least}, got {value}")
+                    raise ValueError(f"{as_option(name)}: expected a number of at least {least}, got {value}")
     for name in ("adam_betas", "adamax_betas"):
         _check_betas(name, sections["optimizer"].get(name))
     _check_splits(sections["dataset"])
     _check_restore_file(sections["checkpoint"])
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _check_betas(name: str, betas) -> None:
@@ -57,7 +54,7 @@ def _check_betas(name: str, betas) -> None:
     except (ValueError, SyntaxError, TypeError):
         wrong = True
     if wrong:
-        raise ValueError(f"{_flag(name)}: expected two numbers in [0, 1), as '(0.9, 0.999)', got {betas!r}")
+        raise ValueError(f"{as_option(name)}: expected two numbers in [0, 1), as '(0.9, 0.999)', got {betas!r}")
 
 
 def _check_splits(dataset) -> None:

@@ -225,10 +225,3 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
             # At the end of an epoch it can end at once, if the model that it has just validated is saved.
             if cfg.dataset.validate_interval % cfg.checkpoint.save_interval == 0:
                 self.change_option("optimization", "stop_min_lr", math.inf)
-
-
-def check_positive(options: dict) -> None:
-    """Raise ValueError for the first option that is below 1. The keys are the options' names on the command line."""
-    for option, value in options.items():
-        if value < 1:
-            raise ValueError(f"{option}: expected at least 1, got {value}")

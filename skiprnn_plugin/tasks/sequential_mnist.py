@@ -8,10 +8,11 @@ from typing import Optional
 import numpy as np
 from fairseq.tasks import register_task
 
+from ..arguments import check_count, check_size
 from ..data.mnist import CLASSES, PIXELS, SIDE, MNISTDataset, as_sequence, read_database, scaled
 from ..data.sequence import split_key
 from .presentation import Drawing, Inputs
-from .sequence import SequenceTask, SequenceTaskConfig, check_positive
+from .sequence import SequenceTask, SequenceTaskConfig
 
 
 @dataclass
@@ -49,9 +50,8 @@ class SequentialMNISTTask(SequenceTask):
 
     def __init__(self, cfg: SequentialMNISTConfig, **kwargs):
         super().__init__(cfg, **kwargs)
-        check_positive({"--valid-size": cfg.valid_size})
-        if cfg.permutation_seed < 0:
-            raise ValueError(f"--permutation-seed: expected at least 0, got {cfg.permutation_seed}")
+        check_size("--valid-size", cfg.valid_size)
+        check_count("--permutation-seed", cfg.permutation_seed)
         self.input_size = SIDE if cfg.rows else 1
         if cfg.permuted:
             self.permutation = np.random.default_rng(cfg.permutation_seed).permutation(PIXELS)

@@ -1,15 +1,27 @@
 """What all commands have in common."""
 
+import importlib
+import re
+
 import pytest
 
 from skiprnn_plugin import __version__
-from skiprnn_plugin.cli import plot, predict, prepare, report
+from skiprnn_plugin.cli import plot
+
+from ..command_line import ROOT
+
+# The console scripts that setup.py names, such as ("skiprnn-plot", "skiprnn_plugin.cli.plot")
+COMMANDS = re.findall(r'"([\w-]+) = ([\w.]+):main"', (ROOT / "setup.py").read_text())
 
 
-@pytest.mark.parametrize("module", [plot, predict, prepare, report], ids=lambda module: module.PROGRAM)
-def test_version(capsys, module):
+def test_the_commands_are_found():
+    assert ("skiprnn-train", "skiprnn_plugin.cli.train") in COMMANDS and len(COMMANDS) >= 6
+
+
+@pytest.mark.parametrize("name, module", COMMANDS)
+def test_version(capsys, name, module):
     with pytest.raises(SystemExit) as ended:
-        module.main(["--version"])
+        importlib.import_module(module).main(["--version"])
     assert ended.value.code == 0 and capsys.readouterr().out == f"skiprnn-plugin {__version__}\n"
 
 

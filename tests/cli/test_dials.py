@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.int8 import main as int8
+from recipes.zoo import main as make_zoo_file
 from skiprnn_plugin.cli.export import main as export
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
@@ -94,13 +96,43 @@ def test_a_figure_of_a_sweep(prints, tiny, tmp_path):
         (report, ["{run}", "--update-threshold", 1.5], "--update-threshold: expected a probability in [0, 1), got 1.5"),
         (report, ["{run}", "--min-skip", 3, "--max-skip", 2], "--max-skip: expected at least min_skip, 3, got 2"),
         (report, ["{other}", "--max-skip", 2], "--max-skip: expected None for a model without a gate that rounds"),
-        (export, ["{run}", "{folder}/x.safetensors", "--min-skip", 1], "--min-skip, --max-skip: an exported model has"),
+        (
+            export,
+            ["{run}", "{folder}/x.safetensors", "--set", "min_skip=1"],
+            "expected a model without min_skip and max",
+        ),
+        (make_zoo_file, ["{run}", "mine", "--folder", "{folder}", "--set", "max_skip=4"], "--set: expected no update_"),
+        (
+            int8,
+            ["--min-skip", 1],
+            "--set, --update-threshold, --min-skip, --max-skip: expected a CHECKPOINT, got ",
+        ),
     ],
 )
 def test_names_what_is_wrong(fails, tiny, tmp_path, main, options, message):
     places = {"run": tiny["seed1"].checkpoint, "other": tiny["other"].checkpoint, "log": tiny["seed1"].log}
     printed = fails(main, *(str(option).format(**places, folder=tmp_path) for option in options))
     assert message in printed
+
+
+@pytest.mark.parametrize(
+    "main, options, shown",
+    [(report, [], True), (int8, [], True), (make_zoo_file, [], False), (export, ["--update-threshold"], False)],
+    ids=["report", "int8", "zoo", "export"],
+)
+def test_only_commands_that_evaluate_a_checkpoint_show_the_dials(capsys, main, options, shown):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    words = capsys.readouterr().out.split()
+    expected = {"--update-threshold", "--min-skip", "--max-skip"} if shown else {*options}
+    assert {word for word in words if word in ("--update-threshold", "--min-skip", "--max-skip")} == expected
+
+
+def test_an_exported_model_has_the_threshold(prints, tiny, tmp_path):
+    prints(export, tiny["seed1"].checkpoint, tmp_path / "x.safetensors", "--update-threshold", 0.75)
+    safetensors = pytest.importorskip("safetensors")
+    with safetensors.safe_open(tmp_path / "x.safetensors", "np") as file:
+        assert float(file.metadata()["threshold"]) == 0.75
 
 
 def test_training_with_limits_applies_them_in_validation(tmp_path):

@@ -124,6 +124,7 @@ def test_fits_the_width(tmp_path, name, width):
     """Also the ticks' labels do not overlap, and no letter is smaller than 5 points or larger than 9."""
     figure = write(name, tmp_path / "x.png", width=width)
     assert imread(tmp_path / "x.png").shape[1] == round(200 * width)
+    assert len(figure.legends) == (name != "texts")  # which has its legend among the texts
     with Look(width=width).applied():
         figure.draw_without_rendering()
         shown = [[axes.xaxis, axes.yaxis] for axes in figure.axes if axes.axison]

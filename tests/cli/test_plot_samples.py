@@ -1,12 +1,12 @@
 """``skiprnn-plot samples``: the figure's data, the file, and what can't be drawn."""
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from skiprnn_plugin.cli.plot import main
@@ -172,11 +172,11 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(fails, tiny, tmp_path, monke
     output = tmp_path / "samples.png"
     output.write_text("the old figure")
 
-    def fill_up(self, path, **options):
+    def fill_up(path, content):
         path.write_text("half a")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Figure, "savefig", fill_up)
+    monkeypatch.setattr(Path, "write_bytes", fill_up)
     assert "No space left" in fails(main, "samples", tiny["seed1"].checkpoint, "--output", output)
     assert output.read_text() == "the old figure"
     assert list(tmp_path.iterdir()) == [output]

@@ -195,5 +195,5 @@ def test_shows_the_words_that_the_model_used(prints, texts, tmp_path, figures):
 
 def test_only_texts_are_a_page(fails, tiny, tmp_path):
     message = fails(main, "samples", tiny["seed1"].checkpoint, "--output", tmp_path / "samples.html")
-    assert "samples.html: expected a name that ends in .png or .pdf or .svg\n" in message
+    assert "samples.html: expected a name that ends in .png or .pdf or .svg; .html is for texts\n" in message
     assert list(tmp_path.iterdir()) == []

@@ -126,14 +126,14 @@ def test_validation_is_drawn_by_the_seed(prints, tmp_path, source):
 @pytest.mark.parametrize(
     "options, reason",
     [
-        (("--min-count", 0), "--min-count: expected at least 1, got 0"),
+        (("--min-count", 0), "--min-count: expected an integer of at least 1, got 0"),
         (("--min-count", 99), "--min-count: expected a count that some token of the training reviews has, got 99"),
-        (("--seed", -1), "--seed: expected at least 0, got -1"),
-        (("--valid-fraction", 1), "--valid-fraction: expected a number between 0 and 1, got 1.0"),
-        (("--valid-fraction", "nan"), "--valid-fraction: expected a number between 0 and 1, got nan"),
+        (("--seed", -1), "--seed: expected an integer of at least 0, got -1"),
+        (("--valid-fraction", 1), "--valid-fraction: expected a fraction between 0 and 1, got 1.0"),
+        (("--valid-fraction", "nan"), "--valid-fraction: expected a fraction between 0 and 1, got nan"),
         (("--valid-fraction", 0.1), "--valid-fraction: expected some of the 4 training reviews in neg"),
         (("--vocab-size", 100), "--vocab-size: needs --bpe sentencepiece"),
-        (("--vocab-size", 0, "--bpe", "sentencepiece"), "--vocab-size: expected at least 1, got 0"),
+        (("--vocab-size", 0, "--bpe", "sentencepiece"), "--vocab-size: expected an integer of at least 1, got 0"),
         (
             ("--vocab-size", 8000, "--bpe", "sentencepiece"),
             "--vocab-size: expected a size that a model of this text can have, got 8000 (",

@@ -198,7 +198,7 @@ def test_tables_with_other_columns(prints, tmp_path):
         ("sequence,label,x\n../a,up,1", (), "own.csv:2: expected a sequence's name"),
         ("sequence,label,x\na,up,1", (), "own.csv: expected sequences for each split, got none of 1 for "),
         ("sequence,label,x", ("--ignore-columns", "time"), "own.csv:1: expected a column 'time', got columns"),
-        ("sequence,label,x", ("--seed", -1), "--seed: expected at least 0, got -1"),
+        ("sequence,label,x", ("--seed", -1), "--seed: expected an integer of at least 0, got -1"),
         (
             ",sequence,label,x\n0,a,up,1",
             (),

@@ -256,4 +256,5 @@ def test_standard_output_holds_the_table_alone(tiny):
     process = run(sys.executable, "-m", "skiprnn_plugin.cli.report", tiny["seed1"].save_dir, PYTHONPATH=ROOT)
     first, *_, last = process.stdout.splitlines()
     assert process.returncode == 0 and first.startswith("| model |") and last.startswith("±"), process.stderr
-    assert all(line.startswith("skiprnn-report: warning: ") for line in process.stderr.splitlines())
+    lines = process.stderr.splitlines()
+    assert lines and all(line.startswith("skiprnn-report: warning: ") for line in lines)

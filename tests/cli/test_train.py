@@ -1,5 +1,7 @@
 """``skiprnn-train``: one command from a file of recordings to a model that predicts."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -129,11 +131,14 @@ def test_the_seeds_of_the_training_and_of_the_division(prints, source, tmp_path,
             ("--save-dir", "run", "--target-fraction", "2"),
             "--target-fraction: expected a fraction between 0 and 1, got",
         ),
-        (("--save-dir", "run", "--valid-fraction", "2"), "--valid-fraction: expected a number between 0 and 1, got 2"),
+        (
+            ("--save-dir", "run", "--valid-fraction", "2"),
+            "--valid-fraction: expected a fraction between 0 and 1, got 2",
+        ),
         (("--save-dir", "run", "--learning-rate", "-1"), "--learning-rate: expected a number above 0, got -1"),
         (("--save-dir", "run", "--learning-rate", "nan"), "--learning-rate: expected a finite number, got nan"),
         (("--save-dir", "run", "--seed", "-1"), "--seed: expected an integer from 0 to 4294967295, got -1"),
-        (("--save-dir", "run", "--split-seed", "-1"), "--split-seed: expected at least 0, got -1"),
+        (("--save-dir", "run", "--split-seed", "-1"), "--split-seed: expected an integer of at least 0, got -1"),
         (("--save-dir", "run", "--label-column", "x"), "--label-column: is only for a .csv or .tsv file, got "),
     ],
 )
@@ -141,6 +146,19 @@ def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     assert message in fails(main, source, *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "own.npz"]
+
+
+def test_a_checkpoint_that_cannot_be_written(capsys, source, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def train(*arguments):
+        (run / "checkpoint_best.pt").mkdir()
+        return SimpleNamespace(checkpoint=b"")
+
+    monkeypatch.setattr("skiprnn_plugin.training.train", train)
+    assert main([*map(str, (source, "--save-dir", run, *QUICK))]) == 2
+    message = capsys.readouterr().err
+    assert message.endswith(f"error: --save-dir: {run}/checkpoint_best.pt can't be written (Is a directory)\n")
 
 
 def test_wrong_data(fails, tmp_path):

@@ -181,7 +181,7 @@ def test_a_checkpoint_of_an_earlier_version_needs_its_data(data, tmp_path):
     [
         ({"data_dir": ""}, "^--data-dir: expected a folder with manifest.tsv, as skiprnn-prepare .*got ''$"),
         ({"data_dir": "nowhere"}, "^--data-dir: .*got 'nowhere'$"),
-        ({"sequence_length": 0}, "^--sequence-length: expected at least 1, got 0$"),
+        ({"sequence_length": 0}, "^--sequence-length: expected an integer of at least 1, got 0$"),
         ({"crop": "start"}, "^--crop: expected one of head, tail, got 'start'$"),
         ({"padding": "none"}, "^--padding: expected one of data, masked, got 'none'$"),
     ],

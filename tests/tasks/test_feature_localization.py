@@ -157,7 +157,7 @@ def test_other_programs(data, tmp_path):
     [
         ({"frame_rate": 0.0}, "^--frame-rate: expected steps in a second, more than 0, got 0.0$"),
         ({"frame_rate": float("nan")}, "^--frame-rate: .* got nan$"),
-        ({"eval_points": 0}, "^--eval-points: expected at least 1, got 0$"),
+        ({"eval_points": 0}, "^--eval-points: expected an integer of at least 1, got 0$"),
         ({"encoder_flops": -1.0}, "^--encoder-flops: expected a number of at least 0, got -1.0$"),
     ],
     ids=str,

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from skiprnn_plugin.cli.check_data import main as check_data
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.skip_rnn import SkipRNNConfig, SkipRNNModel
-from skiprnn_plugin.prepare.tokenize_text import RECORD
+from skiprnn_plugin.prepare.record import RECORD
 from skiprnn_plugin.tasks.imdb_sentiment import ImdbSentimentConfig, ImdbSentimentTask
 
 from .. import command_line
@@ -187,8 +187,8 @@ def test_as_many_labels_as_texts(data, tmp_path):
     [
         ({"data_dir": ""}, "^--data-dir: expected a folder with input0/dict.txt and label/dict.txt, .*got ''$"),
         ({"data_dir": "nowhere"}, "^--data-dir: .*got 'nowhere'$"),
-        ({"sequence_length": 0}, "^--sequence-length: expected at least 1, got 0$"),
-        ({"embedding_dim": -1}, "^--embedding-dim: expected at least 1, got -1$"),
+        ({"sequence_length": 0}, "^--sequence-length: expected an integer of at least 1, got 0$"),
+        ({"embedding_dim": -1}, "^--embedding-dim: expected an integer of at least 1, got -1$"),
         ({"crop": "start"}, "^--crop: expected one of head, tail, got 'start'$"),
         ({"pad_side": "end"}, "^--pad-side: expected one of left, right, got 'end'$"),
         ({"padding": "none"}, "^--padding: expected one of data, masked, got 'none'$"),

@@ -94,11 +94,23 @@ def test_other_data_that_are_meant(data, tmp_path):
     task, folder = data
     options = ("--data-dir", folder, *OPTIONS[task])
     train(tmp_path / "run", *options, "--max-update", 1, task=task)
+    before = read_facts(tmp_path / "run")
     change_unit(folder)
-    train(tmp_path / "run", *options, "--max-update", 2, "--reset-dataloader", task=task)
-    train(tmp_path / "run", *options, "--max-update", 3, task=task)  # with the data that it has now
     finetune = ("--finetune-from-model", tmp_path / "run/checkpoint_last.pt")
-    train(tmp_path / "other", *options, *finetune, "--max-update", 1, task=task)
+    for run, further, last in (
+        ("run", ("--reset-dataloader", "--max-update", 2), 2),
+        ("run", ("--max-update", 3), 3),  # with the data that it has now
+        ("other", (*finetune, "--max-update", 1), 1),
+    ):
+        stats = train(tmp_path / run, *options, *further, task=task)
+        assert stats["train_inner"][-1]["num_updates"] == last
+        np.testing.assert_allclose(read_facts(tmp_path / run), 1000 * before)
+
+
+def read_facts(run):
+    """The mean and the standard deviation of the labels in a run's checkpoint, [2, 1]."""
+    checkpoint = torch.load(run / "checkpoint_last.pt", weights_only=False)
+    return np.array(checkpoint["task_state"]["features"]["targets"])
 
 
 @pytest.mark.parametrize(

@@ -131,14 +131,22 @@ def add_title(figure, title: str) -> None:
         raise_figure(figure, 1.25 * count_lines(text) * size / 72)
 
 
-def add_captions(figure, panels: Sequence, captions: Sequence[str], width: float, **options: Any) -> None:
-    """Add a caption above each panel, broken into lines of at most this width; none where it is empty.
+def make_caption(outcome: str, used: int, steps: int, separator: str = ", ") -> str:
+    """The caption of a sequence: what was predicted, if that is not empty, and how many steps were used."""
+    return separator.join(filter(None, [outcome, f"used {used:,} of {steps:,}"]))
+
+
+def add_captions(
+    figure, panels: Sequence, captions: Sequence[str], title: Optional[str], width: float, **options: Any
+) -> None:
+    """Add a caption above each panel, broken into lines of at most this width; none if the figure's title is empty, but
+    all if it is None.
 
     The figure is made higher by what the captions need in all rows of panels.
     """
     size, rows = get_points("axes.titlesize"), {}
     for panel, caption in zip(panels, captions):
-        text = fit(figure, caption, width, size) if caption else ""
+        text = "" if title == "" else fit(figure, caption, width, size)
         panel.set_title(text, parse_math=False, pad=3, **options)  # names may contain a $
         row = panel.get_subplotspec().rowspan.start
         rows[row] = max(rows.get(row, 0), count_lines(text) if text else 0)

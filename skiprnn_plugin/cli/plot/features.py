@@ -16,6 +16,7 @@ from .elements import (
     get_points,
     get_width,
     limit_ticks,
+    make_caption,
     new_figure,
 )
 
@@ -53,7 +54,7 @@ def make(task, read: Read) -> Features:
         curves.append(x if width <= MOST_CURVES else np.sqrt((x**2).mean(1, keepdims=True)))
         used.append(read.used[index, :length])
         outcome = describe_sample(task, read, index)
-        captions.append(", ".join(filter(None, [outcome, f"used {used[-1].sum():,} of {length:,}"])))
+        captions.append(make_caption(outcome, used[-1].sum(), length))
     if width > MOST_CURVES:
         label = f"root mean square of {width:,} features"
         return Features(curves, [label], used, captions, "root mean square")
@@ -73,7 +74,7 @@ def draw(features: Features, title: Optional[str] = None):
         strips = _draw_used(panel, used)
     longest = max(map(len, features.used))
     panels[0].set_xlim(-0.5 - 0.01 * longest, longest - 0.5 + 0.01 * longest)  # the panels share it
-    add_captions(figure, panels, features.captions if title != "" else [""] * count, get_width() - 0.6, loc="left")
+    add_captions(figure, panels, features.captions, title, get_width() - 0.6, loc="left")
     panels[-1].set_xlabel("step")
     limit_ticks(panels[-1], integer=True)
     figure.supylabel(features.label, fontsize=get_points("axes.labelsize"))

@@ -3,14 +3,16 @@ when a picture is made."""
 
 import argparse
 import contextlib
+import io
 import math
 import os
 import sys
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Union
 
 from ...arguments import UserError
 from ...reading import first_sentence
+from ...writing import write_whole
 
 FORMATS = (".png", ".pdf", ".svg")
 STYLE = Path(__file__).with_name("skiprnn.mplstyle")
@@ -143,23 +145,19 @@ def write_picture(draw: Callable[[], Any], path: Path, look: Look) -> None:
                     f"--dpi: expected at most {math.floor(MOST_PIXELS / max(width, height))} for a picture of "
                     f"{width:.1f} by {height:.1f} inches, got {figure.dpi:g}"
                 )
-            replace(path, lambda part: figure.savefig(part, format=path.suffix[1:], dpi="figure"))
+            content = io.BytesIO()
+            figure.savefig(content, format=path.suffix[1:], dpi="figure")
         except RuntimeError as error:
             if look.style is None:
                 raise
             raise UserError(f"--style: can't be drawn in ({first_sentence(error)})") from error  # LaTeX is missing, say
+    write_output(path, content.getvalue())
 
 
-def replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` make a temporary file, rename it to ``path``, and say so on standard error. Raises UserError if it
-    can't be written."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_output(path: Path, content: Union[str, bytes]) -> None:
+    """Write the file that ``--output`` names, and say so on standard error. Raises UserError if it can't be written."""
     try:
-        write(part)
-        os.replace(part, path)
+        write_whole(path, content)
     except OSError as error:
-        raise UserError(f"--output {path}: can't be written ({error.strerror or first_sentence(error)})") from error
-    finally:
-        if part.exists():
-            part.unlink()
+        raise UserError(f"--output {path}: can't be written ({error.strerror})") from error
     print(f"wrote {path}", file=sys.stderr)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...arguments import UserError
 from ...runs.samples import Read, describe_sample
-from .elements import Colors, add_captions, add_legend, add_title, get_colors, get_width, mix, new_figure
+from .elements import Colors, add_captions, add_legend, add_title, get_colors, get_width, make_caption, mix, new_figure
 
 WIDTH = 1.05  # inches of an image and the gap beside it, at least
 
@@ -45,7 +45,7 @@ def make(task, read: Read) -> Images:
     pixels[:, places] = read.x.reshape(count, -1)
     used[:, places] = read.used.repeat(width, axis=1)
     captions = [
-        f"{describe_sample(task, read, index)}\nused {read.used[index].sum()} of {steps}" for index in range(count)
+        make_caption(describe_sample(task, read, index), read.used[index].sum(), steps, "\n") for index in range(count)
     ]
     return Images(pixels.reshape(count, height, row), used.reshape(count, height, row), captions)
 
@@ -66,7 +66,7 @@ def draw(images: Images, title: Optional[str] = None):
     colors = get_colors()
     for panel, image in zip(panels, colour(images, colors)):
         panel.imshow(image, interpolation="nearest")
-    add_captions(figure, panels, images.captions if title != "" else [""] * count, room - 0.08)
+    add_captions(figure, panels, images.captions, title, room - 0.08)
     # The colours of the brightest pixels, which are what a drawing of an image consists of
     keys = [Patch(color=_ends(colors, is_used)[1]) for is_used in (True, False)]
     add_legend(figure, keys, ["used", "skipped"])

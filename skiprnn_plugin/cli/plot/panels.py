@@ -12,6 +12,7 @@ from .elements import (
     get_points,
     get_width,
     limit_ticks,
+    make_caption,
     mark_skipped,
     mark_used,
     new_figure,
@@ -71,8 +72,8 @@ def draw(samples: Samples, title: Optional[str] = None):
     panels = figure.subplots(count, sharex=True, sharey=True, squeeze=False)[:, 0]
     for index, panel in enumerate(panels):
         handles = _draw_sequence(panel, samples, index, kinds)
-    captions = [_describe(samples, index) for index in range(count)] if title != "" else [""] * count
-    add_captions(figure, panels, captions, get_width() - 0.6, loc="left")
+    captions = [_describe(samples, index) for index in range(count)]
+    add_captions(figure, panels, captions, title, get_width() - 0.6, loc="left")
     panels[-1].set_xlabel(samples.time_label)
     limit_ticks(panels[-1])
     figure.supylabel(samples.value_label, fontsize=get_points("axes.labelsize"))
@@ -83,7 +84,7 @@ def draw(samples: Samples, title: Optional[str] = None):
 
 def _describe(samples: Samples, index: int) -> str:
     steps = (~np.isnan(samples.values[index])).sum()
-    return ", ".join(filter(None, [samples.outcomes[index], f"used {samples.used[index].sum():,} of {steps:,}"]))
+    return make_caption(samples.outcomes[index], samples.used[index].sum(), steps)
 
 
 def _style(samples: Samples) -> Dict[str, Dict[str, Any]]:

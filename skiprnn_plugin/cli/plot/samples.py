@@ -7,9 +7,16 @@ from ...arguments import UserError
 from ...runs.checkpoint import Loaded, load_checkpoint
 from ...runs.find import find_checkpoint
 from ...runs.samples import Read, choose_sequences, read_samples
-from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
+from ..loading import (
+    CHECKPOINT_HELP,
+    add_dial_arguments,
+    add_loading_arguments,
+    add_split_argument,
+    check_split,
+    prepare_loading,
+)
 from . import features, images, panels, text
-from .figures import FORMATS, add_picture_arguments, check_picture, replace, write_picture
+from .figures import FORMATS, add_picture_arguments, check_picture, write_output, write_picture
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
@@ -22,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
     add_split_argument(parser)
     add_loading_arguments(parser)
+    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -35,11 +43,11 @@ def run(args: argparse.Namespace) -> None:
     if args.num_sequences > size:
         raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
     if args.output.suffix == HTML and kind.as_html is None:
-        check_picture(args)
+        formats = " or ".join(FORMATS)
+        raise UserError(f"--output {args.output}: expected a name that ends in {formats}; {HTML} is for texts")
     samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
     if args.output.suffix == HTML:
-        page = kind.as_html(samples, args.title)
-        replace(args.output, lambda part: part.write_text(page, encoding="utf-8"))
+        write_output(args.output, kind.as_html(samples, args.title))
     else:
         write_picture(lambda: kind.draw(samples, args.title), args.output, look)
 

@@ -7,7 +7,19 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...runs.samples import Read, describe_sample, find_probability
-from .elements import FAINT, MARGIN, count_lines, fit, get_colors, get_points, get_width, literal, measure, new_figure
+from .elements import (
+    FAINT,
+    MARGIN,
+    count_lines,
+    fit,
+    get_colors,
+    get_points,
+    get_width,
+    literal,
+    make_caption,
+    measure,
+    new_figure,
+)
 
 KINDS = ("used", "skipped", "pad")
 PALE = 0.3  # share of the colour "used" behind used words
@@ -48,7 +60,7 @@ def make(task, read: Read) -> List[Text]:
         caption = describe_sample(task, read, index)
         if task.predicts == "classes" and not task.per_step:
             caption += f" (probability {find_probability(read.prediction[index]):.3f})"
-        caption = ", ".join(filter(None, [caption, f"used {used.sum()} of {length}"]))
+        caption = make_caption(caption, used.sum(), length)
         texts.append(Text(caption, list(_words(task.source_dictionary, token_ids, used))))
     return texts
 

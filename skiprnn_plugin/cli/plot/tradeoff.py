@@ -13,6 +13,7 @@ from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, coll
 from ..command import as_table
 from ..loading import (
     RUN_HELP,
+    add_dial_arguments,
     add_loading_arguments,
     add_split_argument,
     add_sweep_argument,
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_split_argument(parser)
     add_sweep_argument(parser)
     add_loading_arguments(parser)
+    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:

@@ -2,15 +2,14 @@
 
 import argparse
 import json
-import os
 import sys
 from typing import Optional, Sequence, TextIO
 
 from ...arguments import UserError
 from ...reading import show_progress
 from ...runs.checkpoint import load_hub
-from ..command import add_version, run_command
-from ..loading import HUB_HELP, add_loading_arguments, add_video_arguments, prepare_loading
+from ..command import add_version, drop_output, run_command
+from ..loading import HUB_HELP, add_dial_arguments, add_loading_arguments, add_video_arguments, prepare_loading
 
 PROGRAM = "skiprnn-predict"
 DESCRIPTION = """
@@ -64,11 +63,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     )
     add_video_arguments(parser)
     add_loading_arguments(parser)
+    add_dial_arguments(parser)
     args = parser.parse_intermixed_args(argv)
     try:
         return run_command(PROGRAM, run, args, sys.stdout)
-    except BrokenPipeError:  # as with "| head"; Python would report it again when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # as with "| head"
+        drop_output()
         return 1
 
 

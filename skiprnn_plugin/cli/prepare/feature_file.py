@@ -3,7 +3,7 @@
 import argparse
 from typing import Any, Dict
 
-from ...arguments import UserError
+from ...arguments import UserError, as_option, as_option_errors, check_count, check_fraction
 
 ONE_FILE = "an .npz, .csv or .tsv file"
 SUFFIXES = (".npz", ".csv", ".tsv")
@@ -39,7 +39,7 @@ def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> N
             help="fraction of the subjects to draw, or, if there are no subjects, of the sequences of each class "
             f"(default: {default})",
         )
-    division.add_argument(_as_option(seed), type=int, help=f"seed of these draws (default: {SEED})")
+    division.add_argument(as_option(seed), type=int, help=f"seed of these draws (default: {SEED})")
     columns = parser.add_argument_group("options for a .csv or .tsv file")
     columns.add_argument(
         "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
@@ -63,7 +63,6 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
 
     ``seed`` is the name that :func:`add_file_arguments` has had.
     """
-    from ...arguments import as_option_errors
     from ...prepare.csv_source import Columns, read_csv
     from ...prepare.npz_source import read_npz
     from ...prepare.splits import Division
@@ -73,10 +72,8 @@ def read_file(args: argparse.Namespace, seed: str = "seed"):
     known = name_division(seed)
     options = _options(args, known)
     for name in ("held_out_fraction", "valid_fraction"):
-        if not 0 < options[name] < 1:
-            raise UserError(f"{_as_option(name)}: expected a number between 0 and 1, got {options[name]}")
-    if options[seed] < 0:
-        raise UserError(f"{_as_option(seed)}: expected at least 0, got {options[seed]}")
+        check_fraction(as_option(name), options[name])
+    check_count(as_option(seed), options[seed])
     options["seed"] = options.pop(seed)
     divide = Division(**options, given=[name for name in known if getattr(args, name) is not None])
     with as_option_errors({**known, **OF_COLUMNS}):
@@ -97,8 +94,4 @@ def refuse(args: argparse.Namespace, options: Dict[str, Any], kind: str) -> None
     """Raise UserError if one of these options was given, which is only for sources of this kind."""
     for name in options:
         if getattr(args, name) is not None:
-            raise UserError(f"{_as_option(name)}: is only for {kind}, got {args.source}")
-
-
-def _as_option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+            raise UserError(f"{as_option(name)}: is only for {kind}, got {args.source}")

@@ -31,7 +31,8 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
     ``options`` are written to the record, beside the version and the dtype. Raises UserError.
     """
     from ...prepare.new_folder import new_folder
-    from ...prepare.write_features import RECORD, write_features
+    from ...prepare.record import RECORD
+    from ...prepare.write_features import write_features
     from ...version import __version__
 
     options = {"version": __version__, "dtype": args.dtype, **options}
@@ -45,7 +46,8 @@ def write_folder(source, args: argparse.Namespace, options: Dict[str, Any]) -> s
 
 
 def _summary(dest: Path, record: Dict[str, Any]) -> str:
-    from ...prepare.write_features import LABELS, NUMBERS, ROUGH, ROUNDED
+    from ...prepare.record import RECORD
+    from ...prepare.write_features import LABELS, LEFT_OUT, NUMBERS, ROUGH, ROUNDED
 
     splits = ", ".join(
         f"{split} {counts['sequences']:,} sequences ({counts['steps']:,} steps)"
@@ -62,8 +64,8 @@ def _summary(dest: Path, record: Dict[str, Any]) -> str:
             f"; {record['dtype']} rounds features {rounded} by more than {ROUGH:.0%} of their standard deviation: give "
             "a wider --dtype, such as float64"
         )
-    left_out = record["passed_over"]
+    left_out = record[LEFT_OUT]
     if not left_out:
         return made
     name, reason = next(iter(left_out.items()))
-    return f"{made}; {len(left_out):,} left out, all listed in prepare.json (passed_over), such as {name}: {reason}"
+    return f"{made}; {len(left_out):,} left out, all listed in {RECORD} ({LEFT_OUT}), such as {name}: {reason}"

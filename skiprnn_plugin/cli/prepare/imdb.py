@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Dict
 
-from ...arguments import UserError
+from ...arguments import UserError, as_option_errors, check_count, check_fraction, check_size
 
 HELP = "split, tokenise and binarize the IMDB movie reviews (aclImdb)"
 VOCAB_SIZE = 8000
@@ -39,10 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> str:
-    from ...arguments import as_option_errors
     from ...prepare.imdb import binarize_imdb
     from ...prepare.new_folder import new_folder
-    from ...prepare.tokenize_text import RECORD
+    from ...prepare.record import RECORD
 
     _check(args)
     with new_folder(args.dest, args.overwrite, RECORD) as folder:
@@ -67,12 +66,14 @@ def _check(args: argparse.Namespace) -> None:
             raise UserError(f"--bpe sentencepiece: {error}") from error
     elif args.vocab_size is not None:
         raise UserError("--vocab-size: needs --bpe sentencepiece (--min-count says which words to keep)")
-    for name, least in (("vocab_size", 1), ("min_count", 1), ("seed", 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name.replace('_', '-')}: expected at least {least}, got {value}")
-    if not 0 < args.valid_fraction < 1:
-        raise UserError(f"--valid-fraction: expected a number between 0 and 1, got {args.valid_fraction}")
+    try:
+        if args.vocab_size is not None:
+            check_size("--vocab-size", args.vocab_size)
+        check_size("--min-count", args.min_count)
+        check_count("--seed", args.seed)
+        check_fraction("--valid-fraction", args.valid_fraction)
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def _summary(dest: Path, record: Dict[str, Any]) -> str:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Sequence, Tuple
 
+from ...arguments import as_option
+
 # Architectures are named RULE_CELL
 UPDATE_RULES = {"skip": "learned", "random_skip": "random", "full": "full"}
 
@@ -56,7 +58,7 @@ class Row:
 
     def arguments(self) -> str:
         """``options`` as a command line has them."""
-        return " ".join(f"--{name.replace('_', '-')} {plain(value)}" for name, value in self.options.items())
+        return " ".join(f"{as_option(name)} {plain(value)}" for name, value in self.options.items())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,27 @@
+"""The record ``prepare.json``: how ``skiprnn-prepare`` or ``skiprnn-train`` has made a folder."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+from ..reading import first_sentence
+
+RECORD = "prepare.json"
+
+
+def read_record(folder: Path, files: Optional[Mapping[str, bytes]] = None) -> Dict[str, Any]:
+    """What a folder's record holds.
+
+    Args:
+        folder: the folder.
+        files: the contents of the folder's files, by name; with them nothing is read in the folder.
+
+    Raises ValueError, with a message that does not name the file, if there is no record or it can't be read.
+    """
+    try:
+        record = json.loads((folder / RECORD).read_bytes() if files is None else files[RECORD])
+    except (OSError, KeyError, ValueError) as error:
+        raise ValueError(f"can't be read: {first_sentence(error)}") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"expected an object, got {type(record).__name__}")
+    return record
