@@ -26,8 +26,8 @@ VIDEO = [
     "torchvision>=0.26",  # for torch 2.11; every torchvision needs the torch version that it was built for
 ]
 
-# The triton engine's kernels run on the CPU and are compiled for GPUs in tests. Torch's CUDA builds need a triton of one
-# version each (torch 2.11: 3.6.0, 2.13: 3.7.1); the CPU builds need none.
+# Kernels of the triton engine run on the CPU and are compiled for GPUs in tests. CUDA builds of torch need one version
+# of triton each (torch 2.11: 3.6.0, 2.13: 3.7.1); the CPU builds need none.
 TRITON = ["triton>=3.6,<3.8; platform_system == 'Linux' and platform_machine == 'x86_64'"]
 EXPORT = ["onnx>=1.16", "safetensors>=0.4"]  # safetensors for .safetensors, onnx for .onnx
 DOCS = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=0.29,<2"]
