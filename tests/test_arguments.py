@@ -20,6 +20,8 @@ CONSTRUCTOR = {
     "recurrent_dropout-nan": ("recurrent_dropout", {"recurrent_dropout": float("nan")}),
     "binarize-unknown": ("binarize", {"binarize": "floor"}),
     "init-unknown": ("init", {"init": "zeros"}),
+    "chrono_init-one": ("chrono_init", {"chrono_init": 1}),
+    "chrono_init-negative": ("chrono_init", {"chrono_init": -2}),
     "gate_init-unknown": ("gate_init", {"gate_init": "torch"}),
     "engine-unknown": ("engine", {"engine": "no such"}),
     "update_bias-nan": ("update_bias", {"update_bias": float("nan")}),
@@ -36,7 +38,7 @@ NO_INTEGER = (*NO_NUMBER, 5.5, 5.0, torch.ones(2))
 NO_FLAG = (0.5, 1, None, "yes")
 NO_NAME = (None, 1, ["round"], True)
 WRONG_TYPES = {
-    **{name: NO_INTEGER for name in ("input_size", "hidden_size", "num_layers")},
+    **{name: NO_INTEGER for name in ("input_size", "hidden_size", "num_layers", "chrono_init")},
     **{name: NO_NUMBER for name in ("dropout", "zoneout", "recurrent_dropout", "threshold", "update_bias")},
     **{name: NO_FLAG for name in ("batch_first", "bidirectional", "gate", "layer_norm")},
     **{name: NO_NAME for name in ("binarize", "init", "gate_init", "engine")},

@@ -69,6 +69,13 @@ class RecurrenceConfig(FairseqDataclass):
     )
     layer_norm: bool = field(default=False, metadata={"help": "layer norm in each of the cell's gates"})
     init: str = field(default="authors", metadata={"help": "initial weights: authors or torch"})
+    chrono_init: int = field(
+        default=0,
+        metadata={
+            "help": "T of the chrono initialisation, with which units start with memories of up to T updates, for "
+            "sequences of hundreds of steps (0: none)"
+        },
+    )
     engine: str = field(
         default="auto", metadata={"help": "engine that runs the recurrence: auto, native, triton, indexed or reference"}
     )
@@ -98,7 +105,7 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
         )
     threshold = check_probability("--update-threshold", cfg.update_threshold)
     names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_init", "gate_layers")
-    names += ("layer_norm", "init", "engine", "min_skip", "max_skip")
+    names += ("layer_norm", "init", "chrono_init", "engine", "min_skip", "max_skip")
     options = {name: getattr(cfg, name) for name in names}
     options.update(sizes, gate=cfg.update_rule == "learned", threshold=threshold)
     if cfg.cell == "gru":

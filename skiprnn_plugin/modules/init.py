@@ -6,6 +6,7 @@ from typing import Iterable, Type
 import torch
 from torch import Tensor, nn
 
+from ..arguments import check_count
 from ..ops import Cell, LayerWeights
 
 
@@ -35,6 +36,29 @@ def init_layer_like_torch(cell: Type[Cell], w: LayerWeights) -> None:
     for tensor in (w.weight_ih, w.weight_hh, w.bias_ih, w.bias_hh):
         tensor.uniform_(-limit, limit)
     _init_norm(w)
+
+
+def check_chrono(cell: Type[Cell], steps: int) -> int:
+    """Check T of the chrono initialisation, 0 for none. Raises ValueError, which names the argument."""
+    if check_count("chrono_init", steps) == 1:
+        raise ValueError("chrono_init: expected 0 or at least 2, got 1")
+    if steps and cell.keeping_gate is None:
+        raise ValueError(f"chrono_init: expected 0 for a plain RNN, which has no gates, got {steps}")
+    return steps
+
+
+@torch.no_grad()
+def init_memories(cell: Type[Cell], w: LayerWeights, steps: int) -> None:
+    """Draw biases with which a layer's units start with memories of up to ``steps`` updates (chrono initialisation,
+    Tallec and Ollivier 2018): log U(1, steps - 1) for the gate that keeps the state, and minus that for the gate that
+    admits the new one, if the cell has two."""
+    hidden = w.weight_hh.shape[-1]
+    memories = torch.empty(hidden, dtype=torch.float64).uniform_(1, steps - 1).log().to(w.bias_ih)
+    for gate, values in ((cell.keeping_gate, memories), (cell.admitting_gate, -memories)):
+        if gate is not None:
+            rows = slice(gate * hidden, (gate + 1) * hidden)
+            w.bias_ih[rows] = w.bias_hh[rows] = 0  # layer norm would shift what stands here
+            (w.bias_ih if w.norm_bias is None else w.norm_bias)[rows] = values
 
 
 def _init_norm(w: LayerWeights) -> None:

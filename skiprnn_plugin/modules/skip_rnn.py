@@ -21,7 +21,7 @@ from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_span, check_threshold
 from ..ops.engines import FEATURES, INFERENCE_ENGINES, check_engine
 from ..ops.tracing import has_only_shape, record_module
-from .init import GATE_INITS, INITS, init_gate, init_states
+from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
 from .stream import NEVER, Recipe, Stream, choose_native, copy_tensors, open_stream
@@ -60,6 +60,9 @@ class SkipRNNBase(nn.Module):
         gate_layers: layers whose state the gate reads; None for the top layer.
         layer_norm: layer norm of each gate before its nonlinearity.
         init: ``authors`` or ``torch``, whose initial weights to use.
+        chrono_init: T of the chrono initialisation (Tallec and Ollivier 2018): units start with memories of up to T
+            updates, which helps with sequences of hundreds of steps. The biases of the LSTM's forget gate and of the
+            GRU's update gate start at log U(1, T - 1), those of the LSTM's input gate at minus that. 0 for none.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`. Layer norm, and in training zoneout and recurrent dropout,
             need ``reference`` or ``auto``. ``int8`` is for trained models, see :meth:`quantized`.
 
@@ -75,6 +78,7 @@ class SkipRNNBase(nn.Module):
     cell: str
     min_skip: int = 0  # here too, for modules that an earlier version has pickled
     max_skip: Optional[int] = None
+    chrono_init: int = 0
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ class SkipRNNBase(nn.Module):
         gate_layers: Optional[Sequence[int]] = None,
         layer_norm: bool = False,
         init: str = "authors",
+        chrono_init: int = 0,
         engine: str = "auto",
         device=None,
         dtype=None,
@@ -119,6 +124,7 @@ class SkipRNNBase(nn.Module):
         self.gate_layers = check_gate_layers(gate_layers, num_layers)
         self.layer_norm = check_flag("layer_norm", layer_norm)
         self.init = check_choice("init", init, INITS)
+        self.chrono_init = check_chrono(CELLS[self.cell], chrono_init)
         self.engine = check_choice("engine", engine, ("auto", *ENGINES, *INFERENCE_ENGINES))
         check_engine(engine, ["layer_norm"] if layer_norm else [])  # a trained model does without the others
         self._initial_update_bias = check_finite("update_bias", update_bias)
@@ -160,6 +166,8 @@ class SkipRNNBase(nn.Module):
         for suffix in self._directions:
             for w in self._weights(suffix):
                 INITS[self.init](CELLS[self.cell], w)
+                if self.chrono_init:
+                    init_memories(CELLS[self.cell], w, self.chrono_init)
             gate = self._gate(suffix)
             if gate is not None:
                 init_gate(gate.weight, gate.bias, self._initial_update_bias, self._gate_init)
@@ -510,6 +518,7 @@ class SkipRNNBase(nn.Module):
             "gate_layers": (self.num_layers - 1,),
             "layer_norm": False,
             "init": "authors",
+            "chrono_init": 0,
             "engine": "auto",
         }
         parts += [f"{name}={getattr(self, name)}" for name, default in shown.items() if getattr(self, name) != default]
@@ -572,6 +581,7 @@ class SkipGRU(SkipRNNBase):
         gate_layers: Optional[Sequence[int]] = None,
         layer_norm: bool = False,
         init: str = "authors",
+        chrono_init: int = 0,
         engine: str = "auto",
         device=None,
         dtype=None,
@@ -596,6 +606,7 @@ class SkipGRU(SkipRNNBase):
             gate_layers=gate_layers,
             layer_norm=layer_norm,
             init=init,
+            chrono_init=chrono_init,
             engine=engine,
             device=device,
             dtype=dtype,

@@ -31,6 +31,9 @@ class Cell:
         matrices: number of gates in each weight matrix of the authors' program (their initial values depend on it).
         start_bias: initial value of each gate's bias in the authors' program.
         bias_after_norm: whether ``start_bias`` is added after layer norm, which would remove a bias added before.
+        keeping_gate: number of the gate that the old state is multiplied with; None if there is none.
+        admitting_gate: number of the gate that the new values are multiplied with; None if there is none, or if it is 1
+            minus the other one.
     """
 
     num_gates: int
@@ -40,6 +43,8 @@ class Cell:
     matrices: Tuple[int, ...]
     start_bias: Tuple[float, ...]
     bias_after_norm: bool = False
+    keeping_gate: Optional[int] = None
+    admitting_gate: Optional[int] = None
 
     @classmethod
     def step(
@@ -94,6 +99,7 @@ class LSTM(Cell):
     matrices = (4,)
     start_bias = (0, 1, 0, 0)
     bias_after_norm = True
+    keeping_gate, admitting_gate = 1, 0
 
     @staticmethod
     def combine(x, u, h, c, w, mask=None):
@@ -127,6 +133,7 @@ class GRU(Cell):
     num_kept = 4
     matrices = (2, 1)
     start_bias = (1, 1, 0)
+    keeping_gate = 1
 
     @staticmethod
     def bias(w):

@@ -119,6 +119,38 @@ def test_torch_init(module, layer_norm):
         assert (rnn.norm_weight_l0 == 1).all() and not rnn.norm_bias_l0.any()
 
 
+@pytest.mark.parametrize("init", ["authors", "torch"])
+@pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "norm"])
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU])
+def test_chrono_init(module, init, layer_norm):
+    """Units keep their state for 1 to T - 1 updates: the gate that keeps it is 1 - 1 / (1 + the memory)."""
+    torch.manual_seed(0)
+    rnn = module(3, 2000, num_layers=2, init=init, layer_norm=layer_norm, chrono_init=100)
+    torch.manual_seed(0)
+    usual = module(3, 2000, num_layers=2, init=init, layer_norm=layer_norm)
+    gates = {SkipLSTM: "ifgo", SkipGRU: "rzn"}[module]
+    for layer in range(2):
+        place = f"norm_bias_l{layer}" if layer_norm else f"bias_ih_l{layer}"
+        bias = dict(zip(gates, getattr(rnn, place).split(2000)))
+        keep = bias["f" if module is SkipLSTM else "z"]
+        memories = 1 / (1 - torch.sigmoid(keep)) - 1
+        assert_uniform(memories - 50, 49)
+        if module is SkipLSTM:
+            assert torch.equal(bias["i"], -keep)
+        changed = [gates.index(gate) for gate in ("if" if module is SkipLSTM else "z")]
+        for name in (f"bias_ih_l{layer}", f"bias_hh_l{layer}"):
+            for number, (ours, before) in enumerate(zip(*(getattr(m, name).split(2000) for m in (rnn, usual)))):
+                if number not in changed:
+                    assert layer > 0 or torch.equal(ours, before), (name, number)  # layer 1 draws other numbers
+                elif name != place:
+                    assert not ours.any()
+
+
+def test_chrono_init_of_a_cell_without_gates():
+    with pytest.raises(ValueError, match="^chrono_init: expected 0 for a plain RNN, which has no gates, got 5"):
+        SkipRNN(3, 5, chrono_init=5)
+
+
 @pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
 @pytest.mark.parametrize("init", ["authors", "torch"])
 def test_gate_and_states(module, init):

@@ -36,7 +36,7 @@ def test_the_gru_has_one_more_argument():
     assert inspect.signature(SkipLSTM).parameters == base
     different = {"dropout": 0.25, "zoneout": 0.125, "recurrent_dropout": 0.5, "threshold": 0.75, "init": "torch"}
     different |= {"num_layers": 2, "batch_first": False, "bidirectional": True, "gate_layers": (0, 1)}
-    different |= {"min_skip": 1, "max_skip": 9}
+    different |= {"min_skip": 1, "max_skip": 9, "chrono_init": 20}
     gru = SkipGRU(3, 4, **different, binarize="bernoulli", layer_norm=True, engine="reference", gate_init="zeros")
     assert {name: getattr(gru, name) for name in different} == different
     assert (gru.binarize, gru.layer_norm, gru.engine, gru.update_weight.any()) == ("bernoulli", True, "reference", 0)

@@ -113,6 +113,7 @@ SETTINGS = {
     "recurrent_dropout": 0,
     "layer_norm": False,
     "init": "authors",
+    "chrono_init": 0,
     "gru_reset": "before",
     "binarize": "round",
     "update_bias": 1,
