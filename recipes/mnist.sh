@@ -2,7 +2,8 @@
 # Reproduce the paper's table of sequential MNIST: its settings, four seeds, every row or the rows that you name.
 #
 #   bash recipes/mnist.sh DATA_DIR [ROW...]             rows: python -m skiprnn_plugin.cli.tables mnist
-#   bash recipes/mnist.sh DATA_DIR --quick              a minute, with other settings than the paper's
+#   bash recipes/mnist.sh DATA_DIR --fast [ROW...]      the same rows, each in an hour, by another schedule than the paper's
+#   bash recipes/mnist.sh DATA_DIR --quick              a minute, with another model than the paper's
 #
 # DATA_DIR holds the four files of the MNIST database as LeCun, Cortes and Burges publish them
 # (http://yann.lecun.com/exdb/mnist/), compressed by gzip or not: train-images-idx3-ubyte, train-labels-idx1-ubyte,
@@ -24,7 +25,20 @@
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
-read_arguments 1 "$@"
+fast=false
+arguments=()
+for argument in "$@"; do
+    if [ "$argument" = --fast ]; then
+        fast=true
+    else
+        arguments+=("$argument")
+    fi
+done
+read_arguments 1 "${arguments[@]}"
+if $fast && $quick; then
+    echo "error: --fast: expected it without --quick, which trains another model" >&2
+    exit 2
+fi
 if [ ! -d "$data" ]; then
     echo "error: DATA_DIR: expected a folder with the four files of the MNIST database, got '$data'" >&2
     exit 2
@@ -41,9 +55,17 @@ options=(--task sequential_mnist --data-dir "$data" --valid-size "$valid_size")
 options+=(--criterion cross_entropy_with_budget --validate-interval 1 --save-interval 1)
 options+=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 metric="accuracy accuracy"
-if $quick; then
+folder=mnist
+if $fast; then
+    SEEDS=${SEEDS:-1}
+    read_settings 8595
+    folder=mnist-fast
+    options+=(--batch-size 32 --chrono-init 100 --cost-warmup-updates 3000)
+    options+=(--lr 4e-3 --lr-scheduler polynomial_decay --warmup-updates 100 --total-num-update "$max_update")
+elif $quick; then
     SEEDS=${SEEDS:-1}
     read_settings 1720
+    folder=mnist-quick
     options+=(--rows --arch skip_gru --cost-per-sample 5e-3 --gru-reset before --batch-size 64)
     options+=(--lr 3e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update")
 else
@@ -51,9 +73,9 @@ else
 fi
 python -m skiprnn_plugin.cli.check_data "${options[@]}" --valid-subset valid,test >&2
 if $quick; then
-    launch mnist mnist-quick "rows, skip-gru" "${options[@]}"
+    launch mnist "$folder" "rows, skip-gru" "${options[@]}"
 else
-    start mnist mnist "" "${rows[@]}"
+    start mnist "$folder" "" "${rows[@]}"
 fi
 finish
 for run in "${first_runs[@]}"; do
@@ -61,6 +83,6 @@ for run in "${first_runs[@]}"; do
         --set "data_dir=$data"
 done
 if ! $quick; then
-    curves mnist "${RUNS:-runs}/mnist/accuracy.png"
+    curves mnist "${RUNS:-runs}/$folder/accuracy.png"
 fi
 report mnist --checkpoint best --set "data_dir=$data"

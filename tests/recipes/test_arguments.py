@@ -34,6 +34,12 @@ RECIPES = [path.name for path in sorted((ROOT / "recipes").glob("*.sh")) if path
         ("mnist.sh", ["no/folder"], {}, "error: DATA_DIR: expected a folder with the four files of the MNIST"),
         (
             "mnist.sh",
+            [ROOT, "--quick", "--fast"],
+            {},
+            "error: --fast: expected it without --quick, which trains another model",
+        ),
+        (
+            "mnist.sh",
             [ROOT, "--quick", "gru"],
             {},
             "error: ROW: expected none, as --quick trains another model, got 'gru'",

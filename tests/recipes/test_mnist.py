@@ -9,10 +9,18 @@ from .start import assert_settings, needs_environment, recipe
 
 @pytest.mark.thorough
 @needs_environment
-def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path):
+@pytest.mark.parametrize(
+    "options, name, settings",
+    [
+        ([], "mnist", {"lr": [1e-4]}),
+        (["--fast"], "mnist-fast", {"lr": [4e-3], "batch_size": 32, "chrono_init": 100, "cost_warmup_updates": 3000}),
+    ],
+    ids=["paper", "fast"],
+)
+def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path, options, name, settings):
     write_digits(tmp_path / "my data")
     environment = {"RUNS": "my runs", "MAX_UPDATE": "1", "SEEDS": "3", "VALID_SIZE": "36"}
-    process = run("bash", ROOT / "recipes/mnist.sh", "my data", "skip-gru-1e-4", cwd=tmp_path, **environment)
+    process = run("bash", ROOT / "recipes/mnist.sh", "my data", *options, "skip-gru-1e-4", cwd=tmp_path, **environment)
     assert process.returncode == 0, process.stderr[-2000:]
     lines = process.stdout.splitlines()
     assert "train: 64 sequences\nvalid: 36 sequences\ntest: 40 sequences\n" in process.stderr
@@ -20,8 +28,8 @@ def test_mnist_ends_with_pictures_and_the_table_of_the_test_images(tmp_path):
     (row,) = [line for line in lines if line.startswith("| Skip GRU")]
     assert row.startswith("| Skip GRU, lambda=1e-4 | 0.976 ± 0.003 | 392.62 ± 26.48 | 1.44e7 | 0.")
     assert "Held-out split: test, 40 sequences." in lines[-1]
-    folder = tmp_path / "my runs/mnist"  # of the folder that the recipe was started in
-    assert_settings(folder / "skip-gru-1e-4/seed3/checkpoint_best.pt", lr=[1e-4], cost_per_sample=1e-4)
+    folder = tmp_path / "my runs" / name  # of the folder that the recipe was started in
+    assert_settings(folder / "skip-gru-1e-4/seed3/checkpoint_best.pt", **settings, cost_per_sample=1e-4)
     for picture in (folder / "accuracy.png", folder / "skip-gru-1e-4/seed3/samples.png"):
         assert picture.stat().st_size > 10000
 
