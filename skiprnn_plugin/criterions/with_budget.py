@@ -12,7 +12,7 @@ from torch import Tensor
 from .. import metrics
 from .._fairseq.meters import base_loss_apart
 from .base import add_base_args, build_base, refuse_misfits
-from .budget import Budget, BudgetConfig, LoadsBudget, last_update
+from .budget import BudgetConfig, BudgetLoss, LoadsBudget
 from .listening import Call, listen
 
 PREFIX = "with_budget."  # of the names that this criterion adds to the base criterion's logging output
@@ -45,7 +45,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
 
     base_class: Type[FairseqCriterion]
 
-    def __init__(self, task, base: FairseqCriterion, budget: Budget):
+    def __init__(self, task, base: FairseqCriterion, budget: BudgetLoss):
         super().__init__(task)
         self.base = base
         self.budget = budget
@@ -60,11 +60,8 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
         base = build_base(cfg, task)
-        options = ("cost_per_sample", "cost_warmup_updates", "budget", "target_updates", "target_fraction")
-        options += ("good_at_least", "good_at_most")
-        budget = Budget(*(getattr(cfg, name) for name in options))
-        budget.plan(last_update(cfg))
-        budget.cost.keep_in(task)
+        budget = BudgetLoss.from_config(cfg)
+        budget.join_run(cfg, task)
         return class_with_budget(cls, type(base))(task, base, budget)
 
     def __reduce__(self):
