@@ -10,7 +10,7 @@ from ...runs.classes import ACCURACY, Classes, measure
 from ...runs.find import find_checkpoint
 from ...runs.rows import name_experiment
 from ...runs.run import Run
-from ...runs.series import group_series, label_runs
+from ...runs.series import group_repeats
 from ..command import as_table
 from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from .elements import add_legend, add_title, get_cycle, get_points, get_width, new_figure
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> str:
     check_split(args.split)
     loaded = load_checkpoint(find_checkpoint(args.checkpoint), args.split, prepare_loading(args))
     classes = measure(loaded)
-    ((label, *_),) = group_series([Run(loaded.path, loaded.options, {}, None)])
-    model = label_runs(label, loaded.options)
-    title = choose_title(args, f"{name_experiment(loaded.options)}, split {args.split}, {model}\n{_summarize(classes)}")
+    (repeats,) = group_repeats([Run(loaded.path, loaded.options, {}, None)])
+    model = f"{name_experiment(loaded.options)}, split {args.split}, {repeats.label}"
+    title = choose_title(args, f"{model}\n{_summarize(classes)}")
     write_picture(lambda: draw(classes, title), args.output, look)
     rows = zip(classes.names, classes.values, classes.chance, classes.positives)
     lines = [[name, f"{value:.4f}", f"{chance:.4f}", str(positives)] for name, value, chance, positives in rows]
