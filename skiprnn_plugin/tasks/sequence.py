@@ -123,6 +123,12 @@ class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
         """Whether users' sequences are arrays [T, input_size], which :meth:`encode` returns unchanged."""
         return type(self).encode is SequenceTask.encode
 
+    @property
+    def encodes_steps(self) -> bool:
+        """Whether users' sequences are arrays [T, input_size], of which :meth:`encode` changes each step by itself, by
+        the statistics of the attribute ``frames`` alone: then a stream can read them step by step."""
+        return self.takes_arrays
+
     def encode(self, raw):
         """Turn a user's sequence into what the model reads: an array [T, input_size], or token ids, int64 [T].
 
