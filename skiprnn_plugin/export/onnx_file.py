@@ -7,10 +7,11 @@ from typing import Iterator, List
 
 import numpy as np
 
+from ..ops.clock import NEVER
 from ..ops.types import SkipState
 from .onnx_graph import Cells, Graph, any_of, as_type, value
 from .parts import Parts, check_threshold
-from .waits import NEVER, longest_waits
+from .waits import longest_waits
 
 OPSET, IR_VERSION = 17, 8
 

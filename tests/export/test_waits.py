@@ -9,7 +9,8 @@ import pytest
 from skiprnn_plugin.export.c_header import WAIT
 from skiprnn_plugin.export.onnx_file import _add_wait
 from skiprnn_plugin.export.onnx_graph import Graph, value
-from skiprnn_plugin.export.waits import NEVER, longest_waits
+from skiprnn_plugin.export.waits import longest_waits
+from skiprnn_plugin.ops.clock import NEVER
 
 from ..command_line import run
 
