@@ -35,9 +35,9 @@ class BudgetConfig(FairseqDataclass):
     cost_warmup_updates: int = field(
         default=0,
         metadata={
-            "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates; with "
-            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600, or a "
-            "fifth of --max-update if that is less)"
+            "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N training updates; with "
+            "--target-fraction, lower the fraction that is allowed from 1 to the target in N training updates (0: 600, "
+            "or a fifth of --max-update if that is less)"
         },
     )
     budget: str = field(

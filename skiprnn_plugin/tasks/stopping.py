@@ -164,7 +164,7 @@ class StopsInOrder:
             outcome = "no checkpoint to resume from is saved (--no-save or --no-last-checkpoints)"
         else:
             outcome = f"the same command resumes from {path}"
-        logger.info(f"stopped by {name} after {self._num_updates} updates: {outcome}")
+        logger.info(f"stopped by {name} after {self._num_updates} training updates: {outcome}")
 
     def _validation_is_due(self) -> bool:
         """Whether fairseq would validate after this training update in any case."""
