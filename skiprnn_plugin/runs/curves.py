@@ -26,7 +26,7 @@ class Curve(NamedTuple):
     y: np.ndarray
 
 
-def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
+def collect_curves(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
     """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
     for history in histories:
         if any(metric not in validation for validation in history.validations):

@@ -47,7 +47,7 @@ class Skips(NamedTuple):
         return f"{self.label}: mean {self.mean:.3g}, longest {self.longest}"
 
 
-def count_skips(loaded: Loaded) -> CountedRun:
+def measure_skips(loaded: Loaded) -> CountedRun:
     """Run the whole held-out split through the model; of a bidirectional one both directions count.
 
     Steps before a sequence's first update and after its last do not count, as they are not between two updates.

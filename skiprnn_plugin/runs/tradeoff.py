@@ -49,7 +49,7 @@ class Tradeoff(NamedTuple):
     series: List[Series]
 
 
-def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
+def collect_tradeoff(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     """The trade-off that runs of one experiment show; ``metric`` None means the task's own metric."""
     runs = [count_every_step(run) for run in runs]
     find_experiment(runs)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...runs.checkpoint import load_checkpoint
 from ...runs.classes import ACCURACY, Classes, measure
-from ...runs.find import find_checkpoint
+from ...runs.find import find_named_checkpoint
 from ...runs.rows import name_experiment
 from ...runs.run import Run
 from ...runs.series import group_repeats
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns its numbers as a table."""
     look = check_picture(args)
     check_split(args.split)
-    loaded = load_checkpoint(find_checkpoint(args.checkpoint), args.split, prepare_loading(args))
+    loaded = load_checkpoint(find_named_checkpoint(args.checkpoint), args.split, prepare_loading(args))
     classes = measure(loaded)
     (repeats,) = group_repeats([Run(loaded.path, loaded.options, {}, None)])
     model = f"{name_experiment(loaded.options)}, split {args.split}, {repeats.label}"
