@@ -44,12 +44,12 @@ class Contestant:
         self.problem, self.mode = problem, mode
 
     def run(self, schedule: Optional[Tensor] = None) -> Result:
-        """Run inference, or a training step: forward, loss and the gradients of all weights. With a ``schedule``,
+        """Run inference, or a training update: forward, loss and the gradients of all weights. With a ``schedule``,
         [B, T], an engine updates as it says instead of by the gate."""
         raise NotImplementedError
 
     def refresh(self) -> None:
-        """Change every weight, as an optimizer would. It is called before each training step that is timed, so that a
+        """Change every weight, as an optimizer would. It is called before each training update that is timed, so that a
         contestant can't reuse a copy of the weights in another memory layout."""
 
 

@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", nargs="+", type=_threads, metavar="N", help="numbers of threads")
     add("--engines", nargs="+", type=_one_of(ENGINES), metavar="NAME", help=f"engines among {', '.join(ENGINES)}")
     add("--peers", nargs="*", type=_one_of(PEERS), metavar="NAME", help=f"peers among {', '.join(PEERS)}, or no name")
-    add("--no-memory", action="store_true", help="leave out the peak memory of a training step")
+    add("--no-memory", action="store_true", help="leave out the peak memory of a training update")
     add("--seconds", type=_positive, help="seconds of timing for each problem, mode and number of threads (default 5)")
     add("--time-limit", type=_positive, metavar="SECONDS", help="seconds after which no further problem begins")
     add("--device", choices=("cpu", "cuda"), help="the device (default: the suite's)")

@@ -88,7 +88,7 @@ def as_markdown(report: Dict[str, Any]) -> str:
     measured = [e for e in entries if e["peak_memory"] is not None]
     for dtype in dict.fromkeys(e["dtype"] for e in measured):
         chosen = [e for e in measured if e["dtype"] == dtype]
-        lines += ["", f"## Peak memory of a training step, {dtype}, MiB", "", *_table(chosen, _memory)]
+        lines += ["", f"## Peak memory of a training update, {dtype}, MiB", "", *_table(chosen, _memory)]
     wrong = [f"- {_name(e)}, {e['contestant']}: {e['fault']}" for e in entries if e["fault"]]
     for title, notes in (("Wrong, so not timed", wrong), ("Left out", [f"- {note}" for note in report["left_out"]])):
         if notes:

@@ -72,10 +72,10 @@ def time_interleaved(
 
 
 def peak_memory(name: str, problem: Problem) -> Optional[int]:
-    """The bytes that a training step adds to memory at its peak; None if the memory does not suffice.
+    """The bytes that a training update adds to memory at its peak; None if the memory does not suffice.
 
-    On the CPU a separate process with one thread runs a step with a small batch and then the real one. The result is
-    the growth of its largest resident set in the real step. On a GPU it is the count of torch's allocator.
+    On the CPU a separate process with one thread runs one with a small batch and then the real one. The result is
+    the growth of its largest resident set in the real one. On a GPU it is the count of torch's allocator.
     """
     spec = problem.spec
     if spec.device == "cuda":

@@ -30,7 +30,7 @@ from skiprnn_plugin.cli.command import run_command
 from skiprnn_plugin.cli.loading import add_loading_arguments, check_split, prepare_loading
 from skiprnn_plugin.dials import DIALS
 from skiprnn_plugin.runs.checkpoint import iterate_batches, load_checkpoint, run_model
-from skiprnn_plugin.runs.find import find_checkpoint
+from skiprnn_plugin.runs.find import find_named_checkpoint
 from skiprnn_plugin.writing import write_whole
 
 PROGRAM = "python -m recipes.zoo"
@@ -76,7 +76,7 @@ def make(args: argparse.Namespace) -> str:
     if not args.folder.is_dir():
         raise UserError(f"--folder: no such folder: {args.folder}")
     check_split(args.split)
-    checkpoint, overrides = find_checkpoint(args.checkpoint), prepare_loading(args)
+    checkpoint, overrides = find_named_checkpoint(args.checkpoint), prepare_loading(args)
     if overrides.keys() & DIALS.keys():
         raise UserError(f"--set: expected no {', '.join(DIALS)}, as the file keeps those of the checkpoint")
     expected = try_model(checkpoint, args.split, overrides)

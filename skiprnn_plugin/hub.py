@@ -148,8 +148,7 @@ class SkipRNNHub(nn.Module):
         """
         self._check_task()
         frames = getattr(self.task, "frames", None)
-        encodes_frames = frames is not None and self.task.encode.__module__ == f"{__package__}.tasks.features"
-        if not getattr(self.task, "takes_arrays", False) and (self.reads_words or not encodes_frames):
+        if not getattr(self.task, "encodes_steps", False):
             raise ValueError(
                 f"task {self.cfg.task._name}: expected one that reads arrays step by step for a stream; it encodes a "
                 "sequence as a whole"
@@ -310,11 +309,8 @@ class PredictingStream:
         Raises ValueError if a row does not exist.
         """
         output = self.stream.output
-        rows, _ = self.stream._check_rows(rows)
+        rows = self.stream.check_rows(rows)
         if rows is not None:
-            wrong = rows[(rows < 0) | (rows >= self.batch_size)]
-            if len(wrong):
-                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {wrong[0]}")
             output = output[rows.to(output.device)]
         with torch.no_grad():
             values = as_probabilities(self._head(output).float(), self._predicts).cpu().numpy()
@@ -337,7 +333,7 @@ class PredictingStream:
         if array.dtype.kind not in "iufb":
             return x
         statistics = self._statistics
-        is_wide = statistics is None and self.stream._like.dtype == torch.float64
+        is_wide = statistics is None and self.stream.dtype == torch.float64
         with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
             numbers = array.astype(np.float64)  # as float32 could not tell large numbers that differ little
             if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):

@@ -29,6 +29,7 @@ def test_applied_once():
     import fairseq.trainer
     import fairseq.utils
     from fairseq import models, options
+    from fairseq.criterions.ctc import CtcCriterion
     from fairseq.data.iterators import BufferedIterator
     from fairseq.distributed import utils
     from fairseq.file_io import PathManager
@@ -46,9 +47,10 @@ def test_applied_once():
     places += [
         (fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict", "load_checkpoint")
     ]
-    places += [(StatefulContainer, "__getattr__"), (models, "build_model")]
+    places += [(StatefulContainer, "__getattr__"), (models, "build_model"), (CtcCriterion, "forward")]
     before = [getattr(*place) for place in places]
-    assert all(not hasattr(function.__wrapped__, "of_skiprnn_plugin") for function in before)
+    workarounds = [name for function in before for name in function.of_skiprnn_plugin]
+    assert len(workarounds) == len(set(workarounds)) > len(places)  # several share a place
     patches.apply()
     assert [getattr(*place) for place in places] == before
 

@@ -21,11 +21,12 @@ FLOORS = (
     {"modules", "data", "checkpoints", "metrics", "training"},
     # preparation of raw data; trained models for users' programs; checks of what the estimators are given
     {"prepare", "hub", "estimator_inputs"},
-    # trained models that split texts as in the preparation, or as files for other programs
-    {"text_hub", "export"},
+    # trained models that split texts as in the preparation
+    {"text_hub"},
     # fairseq's classes for training: losses and models, then the tasks, which use both
     {"criterions", "models"},
-    {"tasks"},
+    # and trained models as files for other programs
+    {"tasks", "export"},
     # estimators for users' programs; trained runs, and the commands on them
     {"estimators", "runs"},
     {"cli"},

@@ -80,7 +80,8 @@ def test_saves_and_resumes(tmp_path, signal_at, uninterrupted, caplog, words, nu
     assert len(first.get("valid", [])) == after // 4  # none on the way out
     said = [record.getMessage() for record in caplog.records if record.name == "skiprnn_plugin.tasks.stopping"]
     assert said == [
-        f"stopped by {number.name} after {after} updates: the same command resumes from {tmp_path}/checkpoint_last.pt"
+        f"stopped by {number.name} after {after} training updates: the same command resumes from "
+        f"{tmp_path}/checkpoint_last.pt"
     ]
     settings = state(tmp_path)["cfg"]  # the user's
     assert settings["optimization"]["max_update"] == 12 and not settings["dataset"]["disable_validation"]
@@ -115,7 +116,7 @@ def test_says_so_if_nothing_is_saved(tmp_path, signal_at, caplog, options):
     caplog.set_level(logging.INFO, "skiprnn_plugin")
     signal_at('"num_updates": "2"', signal.SIGTERM)
     train(tmp_path, *OPTIONS, *options)
-    assert "stopped by SIGTERM after 3 updates: no checkpoint to resume from is saved" in caplog.text
+    assert "stopped by SIGTERM after 3 training updates: no checkpoint to resume from is saved" in caplog.text
     assert not (tmp_path / "checkpoint_last.pt").exists()
 
 

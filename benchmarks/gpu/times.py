@@ -204,7 +204,7 @@ def find_fault(item: Item, contestants: Dict[str, Contestant], problem: Problem)
 
 
 def measure_memory(contestants: Dict[str, Contestant]) -> Dict[str, int]:
-    """The bytes that a training step of each contestant adds at its peak."""
+    """The bytes that a training update of each contestant adds at its peak."""
     found = {}
     for label, contestant in contestants.items():
         torch.cuda.synchronize()

@@ -30,14 +30,16 @@ def apply() -> None:
     allow_checkpoint_contents()
     import_plugin_once()
     processes.apply()
-    validate_as_the_trainer()
+    validate_in_half_precision()
     reduce_metrics_with_the_criterion()
+    validate_without_a_batch()  # after the two above, as it decides what they get
     bfloat16_without_tpu()
     copy_checkpoints_atomically()
     clip_large_gradients()
     copy_tasks()
     check_models()
     count_ctc_lengths()
+    check_ctc()
     ignore_language_tags()
     generate_as_the_model()
     when_imported("fairseq.trainer", fix_trainer)  # not imported here, because that takes long
@@ -110,19 +112,17 @@ def import_plugin_once() -> None:
     replace(utils, "import_user_module", wrap)
 
 
-def validate_as_the_trainer() -> None:
-    """Let ``fairseq-validate`` run with fewer batches than processes, and with ``--fp16``.
+def validate_in_half_precision() -> None:
+    """Let ``fairseq-validate`` run with ``--fp16``.
 
-    Without this workaround a process that gets no batch fails, and a model in half precision gets float32 inputs, on
-    GPUs too. Needed until fairseq-validate prepares batches as the trainer does.
+    Without this workaround a model in half precision gets float32 inputs, on GPUs too. Needed until fairseq-validate
+    prepares batches as the trainer does.
     """
     from fairseq import utils
     from fairseq.tasks import FairseqTask
 
     def wrap(valid_step):
         def prepare_and_validate(self, sample, model, criterion):
-            if not sample:
-                return 0.0, 0, {}
             dtype = next((parameter.dtype for parameter in model.parameters()), None)
             if dtype in (torch.float16, torch.bfloat16):
                 sample = utils.apply_to_sample(lambda x: x.to(dtype) if x.dtype is torch.float32 else x, sample)
@@ -137,15 +137,13 @@ def reduce_metrics_with_the_criterion() -> None:
     """Pass the logging outputs to a criterion's ``log_budget``, after the classmethod ``reduce_metrics`` of its class.
 
     fairseq passes the logging outputs of all processes to the criterion's class only. Without this workaround the
-    criterion object would not get them, and its controller could not adjust lambda. Also, a process without a batch to
-    validate logs an empty output, which criterions do not expect; empty outputs are left out. Needed until fairseq
-    calls a method of the criterion object and leaves out empty outputs.
+    criterion object would not get them, and its controller could not adjust lambda. Needed until fairseq calls a method
+    of the criterion object.
     """
     from fairseq.tasks import FairseqTask
 
     def wrap(reduce_metrics):
         def reduce_for_class_and_criterion(self, logging_outputs, criterion):
-            logging_outputs = [output for output in logging_outputs if output]
             reduce_metrics(self, logging_outputs, criterion)
             if hasattr(criterion, "log_budget"):
                 criterion.log_budget(logging_outputs)
@@ -153,6 +151,31 @@ def reduce_metrics_with_the_criterion() -> None:
         return reduce_for_class_and_criterion
 
     replace(FairseqTask, "reduce_metrics", wrap)
+
+
+def validate_without_a_batch() -> None:
+    """Let ``fairseq-validate`` run with fewer batches than processes.
+
+    Without this workaround a process that gets no batch fails. Here it logs an empty output. Criterions do not expect
+    one, so that empty outputs are left out before metrics are reduced. Needed until fairseq-validate prepares batches
+    as the trainer does, and leaves out empty outputs.
+    """
+    from fairseq.tasks import FairseqTask
+
+    def wrap_step(valid_step):
+        def validate_batch(self, sample, model, criterion):
+            return valid_step(self, sample, model, criterion) if sample else (0.0, 0, {})
+
+        return validate_batch
+
+    def wrap_reduction(reduce_metrics):
+        def reduce_outputs_of_batches(self, logging_outputs, criterion):
+            reduce_metrics(self, [output for output in logging_outputs if output], criterion)
+
+        return reduce_outputs_of_batches
+
+    replace(FairseqTask, "valid_step", wrap_step)
+    replace(FairseqTask, "reduce_metrics", wrap_reduction)
 
 
 def bfloat16_without_tpu() -> None:
@@ -285,25 +308,15 @@ def count_ctc_lengths() -> None:
     ``target_lengths``; without this workaround torch refuses these lengths, on GPUs too. And the criterion takes
     ``src_lengths``, the number of frames, for the number of predictions, although a model that joins frames makes
     fewer. Here a model that has ``predicts_padding_mask`` gets ``padding_mask`` in place of ``src_lengths``, so that
-    the criterion takes the number from the ``padding_mask`` that the model returns. Also, a model with a decoder, which
-    has ``goes_with_ctc`` False, is refused in a line that says so, and a package that is only needed in validation, but
-    missing, is said before the first epoch is trained. Needed until the criterion does so itself.
+    the criterion takes the number from the ``padding_mask`` that the model returns. Needed until the criterion does so
+    itself.
     """
     from fairseq.criterions.ctc import CtcCriterion
 
     def wrap(forward):
         def forward_with_counted_lengths(self, model, sample, reduce=True, **kwargs):
-            if not getattr(model, "goes_with_ctc", True):
-                raise ValueError(
-                    "--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t"
-                )
             sample = {name: value for name, value in sample.items() if name != "target_lengths"}
             if getattr(model, "predicts_padding_mask", False):
-                if importlib.util.find_spec("editdistance") is None:
-                    raise ImportError(
-                        "--criterion ctc: fairseq needs the package editdistance in validation: pip install "
-                        "editdistance, or this plugin with its extra speech"
-                    )
                 net_input = dict(sample["net_input"])
                 steps = torch.arange(net_input["src_tokens"].shape[1], device=net_input["src_tokens"].device)
                 net_input["padding_mask"] = steps >= net_input.pop("src_lengths").unsqueeze(1)
@@ -311,6 +324,33 @@ def count_ctc_lengths() -> None:
             return forward(self, model, sample, reduce, **kwargs)
 
         return forward_with_counted_lengths
+
+    replace(CtcCriterion, "forward", wrap)
+
+
+def check_ctc() -> None:
+    """Let criterion ``ctc`` refuse a model with a decoder, which has ``goes_with_ctc`` False, and say at once if the
+    package is missing that it needs in validation.
+
+    Without this workaround the first fails in fairseq's code, and the second only after the first epoch is trained.
+    Needed until the criterion checks both.
+    """
+    from fairseq.criterions.ctc import CtcCriterion
+
+    def wrap(forward):
+        def check_and_forward(self, model, sample, reduce=True, **kwargs):
+            if not getattr(model, "goes_with_ctc", True):
+                raise ValueError(
+                    "--arch: expected an architecture that ends in _ctc for criterion ctc, got one that ends in _s2t"
+                )
+            if getattr(model, "predicts_padding_mask", False) and importlib.util.find_spec("editdistance") is None:
+                raise ImportError(
+                    "--criterion ctc: fairseq needs the package editdistance in validation: pip install editdistance, "
+                    "or this plugin with its extra speech"
+                )
+            return forward(self, model, sample, reduce, **kwargs)
+
+        return check_and_forward
 
     replace(CtcCriterion, "forward", wrap)
 
@@ -363,21 +403,20 @@ def generate_as_the_model() -> None:
 
 
 def fix_trainer() -> None:
-    """Let ``--fp16`` work on CPUs, count the real batches of a process that has too few, save the user's options, let
-    ``--store-ema`` begin when a run is resumed, and let a criterion begin again where the count of updates does.
+    """Put the workarounds for fairseq's trainer in place."""
+    train_fp16_on_cpu()
+    drop_dummy_batches()
+    save_options_as_given()
+    begin_averages_on_resume()
+    begin_criterion_with_updates()
 
-    Without this workaround fairseq needs a GPU for ``--fp16``: for flat gradients (so ``--fp16-no-flatten-grads`` is
-    set, which does not change results) and, at each overflow, for the number 0.0. Also, if a process has fewer than
-    ``--update-freq`` batches left, fairseq adds a dummy batch. If the dummy comes last, the gradients of the real
-    batches count, but not their sample size and logs, on GPUs too. And as a task can end training only by changing
-    options, such as ``--max-update``, checkpoints would hold the changed ones. And ``--store-ema`` fails when a run
-    resumes from a checkpoint without averages, which fairseq means to start from the checkpoint's model. And where
-    fairseq takes a model from a checkpoint but counts updates from 0, as with ``--finetune-from-model`` and
-    ``--reset-optimizer``, it still loads the criterion's state; here the criterion's ``begin_training`` is then called,
-    if it has one. Needed until the trainer uses its own device, drops dummy batches, asks the task whether to end,
-    keeps a checkpoint's model until the averages are made of it, and resets a criterion with the optimizer.
+
+def train_fp16_on_cpu() -> None:
+    """Let ``--fp16`` work on CPUs.
+
+    Without this workaround fairseq needs a GPU for flat gradients (so ``--fp16-no-flatten-grads`` is set, which does
+    not change results) and, at each overflow, for the number 0.0. Needed until the trainer uses its own device.
     """
-    from fairseq import checkpoint_utils
     from fairseq.trainer import Trainer
 
     def wrap_build(_build_optimizer):
@@ -390,8 +429,6 @@ def fix_trainer() -> None:
 
     def wrap_step(train_step):
         def train_step_on_any_device(self, samples, raise_oom=False):
-            if not self.is_fsdp:  # with FSDP all processes must run the same number of batches
-                samples = [sample for sample in samples if sample] or samples
             if not self.cfg.common.fp16 or torch.cuda.is_available():
                 return train_step(self, samples, raise_oom)
             cuda, torch.Tensor.cuda = torch.Tensor.cuda, lambda tensor, *args, **kwargs: tensor
@@ -402,17 +439,60 @@ def fix_trainer() -> None:
 
         return train_step_on_any_device
 
-    def wrap_state(state_dict):
+    replace(Trainer, "_build_optimizer", wrap_build)
+    replace(Trainer, "train_step", wrap_step)
+
+
+def drop_dummy_batches() -> None:
+    """Count the real batches of a process that has fewer than ``--update-freq`` of them left.
+
+    fairseq gives such a process a dummy batch. Without this workaround, if the dummy comes last, the gradients of the
+    real batches count, but not their sample size and logs, on GPUs too. Needed until the trainer drops dummy batches.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(train_step):
+        def train_step_on_real_batches(self, samples, raise_oom=False):
+            if not self.is_fsdp:  # with FSDP all processes must run the same number of batches
+                samples = [sample for sample in samples if sample] or samples
+            return train_step(self, samples, raise_oom)
+
+        return train_step_on_real_batches
+
+    replace(Trainer, "train_step", wrap)
+
+
+def save_options_as_given() -> None:
+    """Save the options in checkpoints as the user gave them.
+
+    A task can end training only by changing options, such as ``--max-update``. Without this workaround checkpoints
+    would hold the changed ones. Needed until the trainer asks the task whether to end.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(state_dict):
         def state_dict_with_options_as_given(self):
             with getattr(self.task, "options_as_given", contextlib.nullcontext)():
                 return state_dict(self)
 
         return state_dict_with_options_as_given
 
-    def wrap_load(load_checkpoint):
+    replace(Trainer, "state_dict", wrap)
+
+
+def begin_averages_on_resume() -> None:
+    """Let ``--store-ema`` begin when a run is resumed.
+
+    Without this workaround a run fails that resumes from a checkpoint without averages, which fairseq means to start
+    from the checkpoint's model. Needed until the trainer keeps this model until the averages are made of it.
+    """
+    from fairseq import checkpoint_utils
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
         def load_with_averages(self, *args, **kwargs):
             if not self.cfg.ema.store_ema:
-                return load_and_begin(self, *args, **kwargs)
+                return load_checkpoint(self, *args, **kwargs)
             load = checkpoint_utils.load_checkpoint_to_cpu
 
             def load_and_begin_averages(*args, **kwargs):
@@ -422,10 +502,25 @@ def fix_trainer() -> None:
 
             checkpoint_utils.load_checkpoint_to_cpu = load_and_begin_averages
             try:
-                return load_and_begin(self, *args, **kwargs)
+                return load_checkpoint(self, *args, **kwargs)
             finally:
                 checkpoint_utils.load_checkpoint_to_cpu = load
 
+        return load_with_averages
+
+    replace(Trainer, "load_checkpoint", wrap)
+
+
+def begin_criterion_with_updates() -> None:
+    """Call a criterion's ``begin_training``, if it has one, where fairseq takes a model from a checkpoint but counts
+    training updates from 0, as with ``--finetune-from-model`` and ``--reset-optimizer``.
+
+    Without this workaround the criterion goes on with the state that the checkpoint holds, which fairseq loads there
+    too. Needed until fairseq resets a criterion with the optimizer.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
         def load_and_begin(self, *args, **kwargs):
             extra_state = load_checkpoint(self, *args, **kwargs)
             criterion = self.get_criterion()
@@ -433,9 +528,6 @@ def fix_trainer() -> None:
                 criterion.begin_training()
             return extra_state
 
-        return load_with_averages
+        return load_and_begin
 
-    replace(Trainer, "_build_optimizer", wrap_build)
-    replace(Trainer, "load_checkpoint", wrap_load)
-    replace(Trainer, "state_dict", wrap_state)
-    replace(Trainer, "train_step", wrap_step)
+    replace(Trainer, "load_checkpoint", wrap)

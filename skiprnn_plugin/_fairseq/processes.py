@@ -36,6 +36,7 @@ PORTS = (10000, 60000)  # the first and the last port that a job may get
 def apply() -> None:
     """See :func:`.patches.apply`."""
     start_processes_on_cpu()
+    choose_port_of_job()
     wrap_models_on_cpu()
     wrap_trained_models_alone()
     gather_objects_of_any_size()
@@ -51,9 +52,7 @@ def start_processes_on_cpu() -> None:
     takes ``--cpu`` into account.
 
     On GPUs too, a process that has started others passes signals on to them, whereas fairseq's process would end and
-    leave them running; and the processes that it starts import the same fairseq. And a Slurm job on several nodes needs
-    no ``--distributed-port``, which would have to differ between the jobs of a sweep that share a node: the port comes
-    from the number of the job.
+    leave them running; and the processes that it starts import the same fairseq.
     """
     from fairseq.distributed import utils
 
@@ -64,8 +63,6 @@ def start_processes_on_cpu() -> None:
             if on_cpu:
                 _plan_processes(training, utils)
             elif training.distributed_init_method is None:
-                if int(os.environ.get("SLURM_NNODES", 1)) > 1:
-                    _choose_port(training, os.environ.get("SLURM_JOB_ID", ""))
                 utils.infer_init_method(training)  # as call_main would
             if training.distributed_init_method is None or training.distributed_no_spawn:
                 return call_main(cfg, main, **kwargs)
@@ -79,6 +76,27 @@ def start_processes_on_cpu() -> None:
                 torch.multiprocessing.spawn(_spawned_main, (start_method, main, cfg, kwargs), nprocs=size)
 
         return call_main_on_any_device
+
+    replace(utils, "call_main", wrap)
+
+
+def choose_port_of_job() -> None:
+    """Let a Slurm job on several nodes train without ``--distributed-port``: the port comes from the number of the job.
+
+    Without this workaround fairseq asks for the option, which would have to differ between the jobs of a sweep that
+    share a node, on GPUs too. Needed until fairseq chooses the port on several nodes as it does on one.
+    """
+    from fairseq.distributed import utils
+
+    def wrap(call_main):
+        def call_main_with_port(cfg, main, **kwargs):
+            training = cfg.distributed_training
+            needs_port = training.distributed_init_method is None and not _on_cpu(cfg)  # on CPUs the tasks have one
+            if needs_port and int(os.environ.get("SLURM_NNODES", 1)) > 1:
+                _choose_port(training, os.environ.get("SLURM_JOB_ID", ""))
+            return call_main(cfg, main, **kwargs)
+
+        return call_main_with_port
 
     replace(utils, "call_main", wrap)
 

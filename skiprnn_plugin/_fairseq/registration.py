@@ -48,10 +48,15 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
 
 
 def replace(owner, name: str, wrap: Callable) -> None:
-    """Replace a function of a module or a class by ``wrap(function)``, unless that has been done already."""
+    """Replace a function of a module or a class by ``wrap(function)``, unless that has been done already.
+
+    Several workarounds may replace the same function, so that the name of ``wrap``, which begins with that of the
+    workaround, is noted in the attribute ``of_skiprnn_plugin``. ``functools.wraps`` hands the names noted on.
+    """
     function = getattr(owner, name)
-    if not hasattr(function, "of_skiprnn_plugin"):
+    done = getattr(function, "of_skiprnn_plugin", ())
+    if wrap.__qualname__ not in done:
         wrapped = functools.wraps(function)(wrap(function))
-        wrapped.of_skiprnn_plugin = True
+        wrapped.of_skiprnn_plugin = (*done, wrap.__qualname__)
         static = isinstance(vars(owner)[name], staticmethod)
         setattr(owner, name, staticmethod(wrapped) if static else wrapped)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Optional, Sequence, Tuple
 
 from ..arguments import UserError
-from ..runs.checkpoint import load_hub
+from ..runs.checkpoint import load_named_hub
 from .command import add_version, run_command
 from .loading import HUB_HELP, add_loading_arguments, add_threshold_argument, prepare_loading
 
@@ -70,7 +70,7 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(f"--name: expected letters, digits and _, not beginning with a digit, got {name!r}")
     if not args.output.parent.is_dir():
         raise UserError(f"OUT: no such folder: {args.output.parent}")
-    hub = load_hub(args.checkpoint, prepare_loading(args))
+    hub = load_named_hub(args.checkpoint, prepare_loading(args))
     rnn = getattr(hub.model, "rnn", None)
     if getattr(rnn, "engine", None) == "int8":
         raise UserError(

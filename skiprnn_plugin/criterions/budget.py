@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
@@ -35,9 +35,9 @@ class BudgetConfig(FairseqDataclass):
     cost_warmup_updates: int = field(
         default=0,
         metadata={
-            "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N updates; with "
-            "--target-fraction, lower the fraction that is allowed from 1 to the target in N updates (0: 600, or a "
-            "fifth of --max-update if that is less)"
+            "help": "raise lambda from 0 to --cost-per-sample, linearly, over the first N training updates; with "
+            "--target-fraction, lower the fraction that is allowed from 1 to the target in N training updates (0: 600, "
+            "or a fifth of --max-update if that is less)"
         },
     )
     budget: str = field(
@@ -69,7 +69,7 @@ class BudgetConfig(FairseqDataclass):
     )
 
 
-class Budget(nn.Module):
+class BudgetLoss(nn.Module):
     """The budget loss of a sequence: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
 
     The arguments are those of :class:`BudgetConfig`. In a validation after the last training update that was planned
@@ -108,6 +108,17 @@ class Budget(nn.Module):
         self.warned = False
         self.closed_updates = 0  # training updates since the gate closed
         self.first_loss: Optional[float] = None  # the task loss of the first training update in this process
+
+    @classmethod
+    def from_config(cls, cfg: BudgetConfig) -> "BudgetLoss":
+        """The budget that options describe, among which may be others."""
+        names = (option.name for option in fields(BudgetConfig) if option.name != "_name")
+        return cls(**{name: getattr(cfg, name) for name in names})
+
+    def join_run(self, cfg, task) -> None:
+        """Take the number of training updates of a run into account, and keep lambda in the state of its task."""
+        self.plan(last_update(cfg))
+        self.cost.keep_in(task)
 
     def plan(self, max_update: int) -> None:
         """Take the number of training updates into account; 0 if it is not known."""
@@ -178,7 +189,7 @@ def last_update(cfg) -> int:
 
 
 class LoadsBudget:
-    """A mixin for criterions with a :class:`Budget`. It must come before ``FairseqCriterion`` in the list of bases."""
+    """A mixin for criterions with a :class:`BudgetLoss`. It must precede ``FairseqCriterion`` in the list of bases."""
 
     def load_state_dict(self, state_dict, strict=True):
         """As torch's, but do nothing for a checkpoint without a criterion's state, as a run with a constant lambda
@@ -210,15 +221,21 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
         good_at_most=None,
     ):
         super().__init__(task)
-        options = (cost_per_sample, cost_warmup_updates, budget, target_updates, target_fraction)
-        self.budget = Budget(*options, good_at_least, good_at_most)
+        self.budget = BudgetLoss(
+            cost_per_sample=cost_per_sample,
+            cost_warmup_updates=cost_warmup_updates,
+            budget=budget,
+            target_updates=target_updates,
+            target_fraction=target_fraction,
+            good_at_least=good_at_least,
+            good_at_most=good_at_most,
+        )
 
     @classmethod
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
         criterion = super().build_criterion(cfg, task)
-        criterion.budget.plan(last_update(cfg))
-        criterion.budget.cost.keep_in(task)
+        criterion.budget.join_run(cfg, task)
         return criterion
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:

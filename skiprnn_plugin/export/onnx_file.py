@@ -1,15 +1,17 @@
 """ONNX models: ``step``, which reads one wanted sample, and ``sequence``, which reads whole sequences.
 
-Both need only standard operators (opset 17). Their equations are those of ops/reference.py.
+Both need only standard operators (opset 17).
 """
 
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import Iterator, List
 
 import numpy as np
 
+from ..ops.clock import NEVER
 from ..ops.types import SkipState
+from .onnx_graph import Cells, Graph, any_of, as_type, value
 from .parts import Parts, check_threshold
-from .waits import NEVER, longest_waits
+from .waits import longest_waits
 
 OPSET, IR_VERSION = 17, 8
 
@@ -59,65 +61,25 @@ def _used_names(graph) -> Iterator[str]:
                 yield from _used_names(attribute.g)
 
 
-class _Graph:
-    """Collects the nodes of a graph. Names are unique in the whole model, as inner graphs use those of outer ones."""
-
-    def __init__(self, outer: Optional["_Graph"] = None):
-        self.nodes: List = []
-        self.initializers = [] if outer is None else outer.initializers
-        self.names = {} if outer is None else outer.names
-
-    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes):
-        """Add a node; returns the name of its output, or the names of its ``outputs``."""
-        from onnx import helper
-
-        names = [self.name(kind) for _ in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
-        return names[0] if outputs == 1 else names
-
-    def call(self, output: str, kind: str, *inputs: str, **attributes) -> None:
-        """Add a node whose output has this name."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(kind, list(inputs), [output], **attributes))
-
-    def constant(self, value, dtype=np.float32, name: Optional[str] = None) -> str:
-        from onnx import numpy_helper
-
-        name = name or self.name("constant")
-        self.initializers.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return name
-
-    def name(self, kind: str) -> str:
-        self.names[kind] = self.names.get(kind, 0) + 1
-        return f"{kind.lower()}_{self.names[kind]}"
-
-
-def _value(name: str, dtype, shape: Sequence):
-    from onnx import helper
-
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-
-
 class _Model:
     """The model's weights in a graph, and the computations that both models share."""
 
     def __init__(self, parts: Parts):
-        self.parts, self.graph = parts, _Graph()
-        self.states = ["h", "c"] if parts.has_c else ["h"]
+        self.parts, self.graph = parts, Graph()
         constant = self.graph.constant
-        self.one, self.threshold = constant(1), constant(parts.threshold)
-        self.layers = [[constant(array) for array in parts.layer(number)] for number in range(parts.num_layers)]
+        layers = [[constant(array) for array in parts.layer(number)] for number in range(parts.num_layers)]
         self.head = constant(parts.tensors["head_weight"]), constant(parts.tensors["head_bias"])
+        gate = None
         if parts.gate_layers:
-            self.gate = constant(parts.tensors["update_weight"][:, None]), constant(parts.tensors["update_bias"])
+            gate = constant(parts.tensors["update_weight"][:, None]), constant(parts.tensors["update_bias"])
+        self.cells = Cells(self.graph, parts.cell, layers, gate, parts.gate_layers, parts.threshold)
 
     def state_inputs(self) -> List:
         """The inputs h and c, with the learned initial state as default."""
         parts = self.parts
-        for name in self.states:
+        for name in self.cells.states:
             self.graph.constant(parts.tensors[f"initial_{name}"][:, None], name=name)
-        return [_value(name, np.float32, [parts.num_layers, None, parts.hidden_size]) for name in self.states]
+        return [value(name, np.float32, [parts.num_layers, None, parts.hidden_size]) for name in self.cells.states]
 
     def expanded_states(self, x: str) -> List[str]:
         """h and c for the whole batch of ``x``."""
@@ -125,7 +87,7 @@ class _Model:
         batch = graph.op("Shape", x, start=0, end=1)
         sizes = [graph.constant([size], np.int64) for size in (parts.num_layers, parts.hidden_size)]
         shape = graph.op("Concat", sizes[0], batch, sizes[1], axis=0)
-        return [graph.op("Expand", name, shape) for name in self.states]
+        return [graph.op("Expand", name, shape) for name in self.cells.states]
 
     def normalized(self, x: str) -> str:
         """x as the model was trained to read it: normalised in double precision, as the plugin does."""
@@ -133,161 +95,72 @@ class _Model:
         if parts.mean is None:
             return x
         mean, std = graph.constant(parts.mean, np.float64), graph.constant(parts.std, np.float64)
-        wide = graph.op("Cast", x, to=_type(np.float64))
-        return graph.op("Cast", graph.op("Div", graph.op("Sub", wide, mean), std), to=_type(np.float32))
+        wide = graph.op("Cast", x, to=as_type(np.float64))
+        return graph.op("Cast", graph.op("Div", graph.op("Sub", wide, mean), std), to=as_type(np.float32))
 
-    def candidates(self, graph: _Graph, x: str, h: str, c: Optional[str]) -> Tuple[str, Optional[str], List[str]]:
-        """The candidate states h~ and c~ [L, B, H] after reading x [B, D], and those h~ or c~ that the gate reads."""
-        parts = self.parts
-        new_h, new_c = [], []
-        for number, layer in enumerate(self.layers):
-            index = graph.constant(number, np.int64)
-            h_layer = graph.op("Gather", h, index, axis=0)
-            c_layer = graph.op("Gather", c, index, axis=0) if c else None
-            h_layer, c_layer = _CELLS[parts.cell](graph, self.one, x, h_layer, c_layer, *layer)
-            new_h.append(h_layer)
-            new_c.append(c_layer)
-            x = h_layer
-        read = new_c if parts.has_c else new_h
-        stacked = [_stack(graph, values) if values[0] else None for values in (new_h, new_c)]
-        return stacked[0], stacked[1], [read[layer] for layer in parts.gate_layers]
-
-    def update_probability(self, graph: _Graph, read: List[str]) -> str:
-        """sigmoid(w . q + b), [B]."""
-        q = read[0] if len(read) == 1 else graph.op("Concat", *read, axis=1)
-        p = graph.op("Sigmoid", graph.op("Add", graph.op("MatMul", q, self.gate[0]), self.gate[1]))
-        return graph.op("Squeeze", p, graph.constant([1], np.int64))
-
-    def predict(self, graph: _Graph, output: str, h: str) -> None:
+    def predict(self, graph: Graph, output: str, h: str) -> None:
         """The prediction, named ``output``, from the top layer's output [..., H]."""
         product = graph.op("MatMul", h, graph.op("Transpose", self.head[0]))
         last = {"classes": "Softmax", "labels": "Sigmoid", "numbers": "Identity"}[self.parts.predicts]
         attributes = {"axis": -1} if last == "Softmax" else {}
         graph.call(output, last, graph.op("Add", product, self.head[1]), **attributes)
 
-    def top(self, graph: _Graph, h: str) -> str:
-        return graph.op("Gather", h, graph.constant(self.parts.num_layers - 1, np.int64), axis=0)
-
-
-def _type(dtype) -> int:
-    from onnx import helper
-
-    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-
-def _any(graph: _Graph, values: str) -> str:
-    """Whether any of the bools [B] is true; False for an empty batch."""
-    numbers = graph.op("Cast", values, to=_type(np.int64))
-    return graph.op("Cast", graph.op("ReduceSum", numbers, keepdims=0), to=_type(np.bool_))
-
-
-def _stack(graph: _Graph, values: List[str]) -> str:
-    """[B, H] of every layer -> [L, B, H]."""
-    first = graph.constant([0], np.int64)
-    rows = [graph.op("Unsqueeze", value, first) for value in values]
-    return rows[0] if len(rows) == 1 else graph.op("Concat", *rows, axis=0)
-
-
-def _linear(graph: _Graph, x: str, weight: str, bias: str) -> str:
-    return graph.op("Gemm", x, weight, bias, transB=1)
-
-
-def _lstm(graph, one, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-    sums = graph.op("Add", _linear(graph, x, weight_ih, bias_ih), _linear(graph, h, weight_hh, bias_hh))
-    i, f, g, o = graph.op("Split", sums, outputs=4, axis=1)
-    i, f, g, o = (graph.op(kind, gate) for kind, gate in zip(("Sigmoid", "Sigmoid", "Tanh", "Sigmoid"), (i, f, g, o)))
-    c = graph.op("Add", graph.op("Mul", f, c), graph.op("Mul", i, g))
-    return graph.op("Mul", o, graph.op("Tanh", c)), c
-
-
-def _gru(graph, one, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-    x_r, x_z, x_n = graph.op("Split", _linear(graph, x, weight_ih, bias_ih), outputs=3, axis=1)
-    h_r, h_z, h_n = graph.op("Split", _linear(graph, h, weight_hh, bias_hh), outputs=3, axis=1)
-    r, z = (graph.op("Sigmoid", graph.op("Add", *pair)) for pair in ((x_r, h_r), (x_z, h_z)))
-    n = graph.op("Tanh", graph.op("Add", x_n, graph.op("Mul", r, h_n)))
-    return _mix(graph, one, n, h, z), None
-
-
-def _gru_reset_before(graph, one, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-    x_r, x_z, x_n = graph.op("Split", _linear(graph, x, weight_ih, bias_ih), outputs=3, axis=1)
-    weights = graph.op("Split", weight_hh, outputs=3, axis=0)
-    biases = graph.op("Split", bias_hh, outputs=3, axis=0)
-    r, z = (
-        graph.op("Sigmoid", graph.op("Add", part, _linear(graph, h, weights[gate], biases[gate])))
-        for gate, part in enumerate((x_r, x_z))
-    )
-    h_n = _linear(graph, graph.op("Mul", r, h), weights[2], biases[2])
-    return _mix(graph, one, graph.op("Tanh", graph.op("Add", x_n, h_n)), h, z), None
-
-
-def _rnn(graph, one, x, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-    sums = graph.op("Add", _linear(graph, x, weight_ih, bias_ih), _linear(graph, h, weight_hh, bias_hh))
-    return graph.op("Tanh", sums), None
-
-
-def _mix(graph: _Graph, one: str, new: str, old: str, z: str) -> str:
-    """(1 - z) new + z old."""
-    return graph.op("Add", graph.op("Mul", graph.op("Sub", one, z), new), graph.op("Mul", z, old))
-
-
-_CELLS = {"lstm": _lstm, "gru": _gru, "gru_reset_before": _gru_reset_before, "rnn": _rnn}
-
 
 def _make_step(parts: Parts):
     from onnx import helper
 
     model = _Model(parts)
-    graph = model.graph
-    inputs = [_value("x", np.float32, ["batch", parts.input_size]), *model.state_inputs()]
+    graph, cells = model.graph, model.cells
+    inputs = [value("x", np.float32, ["batch", parts.input_size]), *model.state_inputs()]
     states = SkipState(*model.expanded_states("x"))
-    h, c, read = model.candidates(graph, model.normalized("x"), states.h, states.c)
+    h, c, read = cells.candidates(graph, model.normalized("x"), states.h, states.c)
     graph.call("h_out", "Identity", h)
     if parts.has_c:
         graph.call("c_out", "Identity", c)
-    model.predict(graph, "prediction", model.top(graph, h))
+    model.predict(graph, "prediction", cells.top(graph, h))
     if parts.gate_layers:
-        graph.call("p", "Identity", model.update_probability(graph, read))
+        graph.call("p", "Identity", cells.update_probability(graph, read))
         _add_wait(graph, parts.threshold)
     else:
         batch = graph.op("Shape", "x", start=0, end=1)
-        graph.call("p", "Expand", model.one, batch)
+        graph.call("p", "Expand", cells.one, batch)
         graph.call("wait", "Expand", graph.constant(1, np.int64), batch)
     shape = [parts.num_layers, "batch", parts.hidden_size]
     outputs = [
-        _value("prediction", np.float32, ["batch", parts.output_size]),
-        *(_value(f"{name}_out", np.float32, shape) for name in model.states),
-        _value("p", np.float32, ["batch"]),
-        _value("wait", np.int64, ["batch"]),
+        value("prediction", np.float32, ["batch", parts.output_size]),
+        *(value(f"{name}_out", np.float32, shape) for name in cells.states),
+        value("p", np.float32, ["batch"]),
+        value("wait", np.int64, ["batch"]),
     ]
     return helper.make_graph(graph.nodes, "skip_rnn_step", inputs, outputs, graph.initializers)
 
 
-def _add_wait(graph: _Graph, threshold: float) -> None:
+def _add_wait(graph: Graph, threshold: float) -> None:
     """Add ``wait`` [B] from ``p`` [B]: by a table, or by additions where p is smaller than all of the table."""
     from onnx import helper
 
     table = longest_waits(threshold)
     column = graph.op("Unsqueeze", "p", graph.constant([1], np.int64))
-    longer = graph.op("Cast", graph.op("LessOrEqual", column, graph.constant(table)), to=_type(np.int64))
+    longer = graph.op("Cast", graph.op("LessOrEqual", column, graph.constant(table)), to=as_type(np.int64))
     skipped = graph.op("ReduceSum", longer, graph.constant([1], np.int64), keepdims=0)
     found = graph.op("Add", skipped, graph.constant(1, np.int64))
     is_long = graph.op("LessOrEqual", "p", graph.constant(table[-1]))
-    any_long = _any(graph, is_long)
+    any_long = any_of(graph, is_long)
 
-    then = _Graph(graph)
+    then = Graph(graph)
     acc = then.op("Sub", "p", "p")
-    count = then.op("Cast", acc, to=_type(np.int64))
+    count = then.op("Cast", acc, to=as_type(np.int64))
     loop = _make_additions(graph, threshold)
     results = then.op("Loop", "", graph.constant(True, np.bool_), acc, count, is_long, outputs=3, body=loop)
     chosen = then.op("Where", is_long, results[1], found)
-    then_graph = helper.make_graph(then.nodes, "long_waits", [], [_value(chosen, np.int64, ["batch"])])
-    other = _Graph(graph)
+    then_graph = helper.make_graph(then.nodes, "long_waits", [], [value(chosen, np.int64, ["batch"])])
+    other = Graph(graph)
     same = other.op("Identity", found)
-    else_graph = helper.make_graph(other.nodes, "short_waits", [], [_value(same, np.int64, ["batch"])])
+    else_graph = helper.make_graph(other.nodes, "short_waits", [], [value(same, np.int64, ["batch"])])
     graph.call("wait", "If", any_long, then_branch=then_graph, else_branch=else_graph)
 
 
-def _make_additions(graph: _Graph, threshold: float):
+def _make_additions(graph: Graph, threshold: float):
     """The body of a loop that adds p until the sum exceeds the threshold, or does not change any more.
 
     Between two powers of 2 the sum grows by the same number at every addition but the first (which may round a tie in
@@ -296,7 +169,7 @@ def _make_additions(graph: _Graph, threshold: float):
     """
     from onnx import helper
 
-    body, wide = _Graph(graph), _type(np.float64)
+    body, wide = Graph(graph), as_type(np.float64)
     limit = graph.constant(threshold, np.float32)
     powers = graph.constant([2.0**exponent for exponent in range(-149, 2)])
     added = body.op("Add", "acc_before", "p")
@@ -316,20 +189,20 @@ def _make_additions(graph: _Graph, threshold: float):
     times = body.op("Max", times, graph.constant(0, np.float64))  # 2 fewer, as a division rounds
     times = body.op("Where", is_first, graph.constant(0, np.float64), times)
     jumped = body.op("Add", body.op("Cast", added, to=wide), body.op("Mul", times, increment))
-    acc = body.op("Cast", jumped, to=_type(np.float32))
+    acc = body.op("Cast", jumped, to=as_type(np.float32))
 
     once = body.op("Add", "count_before", graph.constant(1, np.int64))
     ends = body.op("Or", over, stuck)
-    count = body.op("Where", ends, once, body.op("Add", once, body.op("Cast", times, to=_type(np.int64))))
+    count = body.op("Where", ends, once, body.op("Add", once, body.op("Cast", times, to=as_type(np.int64))))
     count = body.op("Where", stuck, graph.constant(NEVER, np.int64), count)
     count = body.op("Where", "waits_before", count, "count_before")
     waits = body.op("And", "waits_before", body.op("Not", ends))
-    still = _any(body, waits)
+    still = any_of(body, waits)
     batch = ["batch"]
     carried = (("acc_before", np.float32, acc), ("count_before", np.int64, count), ("waits_before", np.bool_, waits))
-    inputs = [_value("iteration", np.int64, []), _value("condition", np.bool_, [])]
-    inputs += [_value(name, dtype, batch) for name, dtype, _ in carried]
-    outputs = [_value(still, np.bool_, []), *(_value(name, dtype, batch) for _, dtype, name in carried)]
+    inputs = [value("iteration", np.int64, []), value("condition", np.bool_, [])]
+    inputs += [value(name, dtype, batch) for name, dtype, _ in carried]
+    outputs = [value(still, np.bool_, []), *(value(name, dtype, batch) for _, dtype, name in carried)]
     return helper.make_graph(body.nodes, "additions", inputs, outputs)
 
 
@@ -337,10 +210,10 @@ def _make_sequence(parts: Parts):
     from onnx import helper
 
     model = _Model(parts)
-    graph = model.graph
-    inputs = [_value("x", np.float32, ["batch", "time", parts.input_size]), _value("lengths", np.int64, [None])]
+    graph, cells = model.graph, model.cells
+    inputs = [value("x", np.float32, ["batch", "time", parts.input_size]), value("lengths", np.int64, [None])]
     graph.constant([NEVER], np.int64, name="lengths")
-    inputs += [*model.state_inputs(), _value("p", np.float32, [None]), _value("acc", np.float32, [None])]
+    inputs += [*model.state_inputs(), value("p", np.float32, [None]), value("acc", np.float32, [None])]
     graph.constant([1], name="p")
     graph.constant([0], name="acc")
     batch = graph.op("Shape", "x", start=0, end=1)
@@ -350,72 +223,56 @@ def _make_sequence(parts: Parts):
     true = graph.constant(True, np.bool_)
     steps = graph.op("Squeeze", graph.op("Shape", "x", start=1, end=2))
 
-    body = _Graph(graph)
-    names = [f"{name}_before" for name in (*model.states, "p", "acc")]
-    old = dict(zip((*model.states, "p", "acc"), names))
+    body = Graph(graph)
+    names = [f"{name}_before" for name in (*cells.states, "p", "acc")]
+    old = dict(zip((*cells.states, "p", "acc"), names))
     real = body.op("Less", "time_step", lengths)
-    room = body.op("Sub", model.one, old["acc"])
-    v = body.op("Add", old["acc"], body.op("Where", body.op("LessOrEqual", old["p"], room), old["p"], room))
+    v = cells.accumulate(body, old["p"], old["acc"])
     if parts.gate_layers:
-        above = body.op("Not", body.op("LessOrEqual", v, model.threshold))  # a NaN p updates, as in the plugin
+        above = body.op("Not", body.op("LessOrEqual", v, cells.threshold))  # a NaN p updates, as in the plugin
         update = body.op("And", above, real)
     else:
         update = body.op("Identity", real)
-    any_update = _any(body, update)
-
-    then = _Graph(graph)
-    x_now = then.op("Gather", x, "time_step", axis=1)
-    new_h, new_c, read = model.candidates(then, x_now, old["h"], old.get("c"))
-    rows = then.op("Unsqueeze", update, graph.constant([0, 2], np.int64))
-    chosen = [then.op("Where", rows, new, old[name]) for name, new in zip(model.states, (new_h, new_c))]
-    if parts.gate_layers:
-        chosen.append(then.op("Where", update, model.update_probability(then, read), old["p"]))
-    else:
-        chosen.append(then.op("Identity", old["p"]))
     shape = [parts.num_layers, "batch", parts.hidden_size]
-    kinds = [(np.float32, shape)] * len(model.states) + [(np.float32, ["batch"])]
-    then_graph = helper.make_graph(then.nodes, "update", [], [_value(name, *kind) for name, kind in zip(chosen, kinds)])
-    other = _Graph(graph)
-    kept = [other.op("Identity", old[name]) for name in (*model.states, "p")]
-    else_graph = helper.make_graph(other.nodes, "skip", [], [_value(name, *kind) for name, kind in zip(kept, kinds)])
-    new = body.op("If", any_update, outputs=len(kinds), then_branch=then_graph, else_branch=else_graph)
+    kinds = [(np.float32, shape)] * len(cells.states) + [(np.float32, ["batch"])]
+    new = cells.step(body, x, update, old, kinds)
     grown = body.op("Where", real, v, old["acc"]) if parts.gate_layers else body.op("Identity", old["acc"])
     acc_now = body.op("Where", update, graph.constant(0), grown)
     next_condition = body.op("Identity", "condition")
     scanned = [(body.op("Identity", update), np.bool_, ["batch"])]
     if parts.per_step:
-        scanned.append((body.op("Identity", model.top(body, new[0])), np.float32, ["batch", parts.hidden_size]))
+        scanned.append((body.op("Identity", cells.top(body, new[0])), np.float32, ["batch", parts.hidden_size]))
     carried = [*zip(names, kinds), (old["acc"], (np.float32, ["batch"]))]
     body_graph = helper.make_graph(
         body.nodes,
         "step",
         [
-            _value("time_step", np.int64, []),
-            _value("condition", np.bool_, []),
-            *(_value(name, *kind) for name, kind in carried[: len(kinds)]),
-            _value(old["acc"], np.float32, ["batch"]),
+            value("time_step", np.int64, []),
+            value("condition", np.bool_, []),
+            *(value(name, *kind) for name, kind in carried[: len(kinds)]),
+            value(old["acc"], np.float32, ["batch"]),
         ],
         [
-            _value(next_condition, np.bool_, []),
-            *(_value(name, *kind) for name, kind in zip(new, kinds)),
-            _value(acc_now, np.float32, ["batch"]),
-            *(_value(*item) for item in scanned),
+            value(next_condition, np.bool_, []),
+            *(value(name, *kind) for name, kind in zip(new, kinds)),
+            value(acc_now, np.float32, ["batch"]),
+            *(value(*item) for item in scanned),
         ],
     )
     outputs = len(kinds) + 1 + len(scanned)
     results = graph.op("Loop", steps, true, *states, p, acc, outputs=outputs, body=body_graph)
-    ends = [f"{name}_out" for name in (*model.states, "p", "acc")]
+    ends = [f"{name}_out" for name in (*cells.states, "p", "acc")]
     for name, result in zip(ends, results):
         graph.call(name, "Identity", result)
     graph.call("updates", "Transpose", results[len(ends)], perm=[1, 0])
-    top = model.top(graph, "h_out")
+    top = cells.top(graph, "h_out")
     if parts.per_step:
         top = graph.op("Transpose", results[-1], perm=[1, 0, 2])
     model.predict(graph, "prediction", top)
     middle = ["batch", "time"] if parts.per_step else ["batch"]
     values = [
-        _value("prediction", np.float32, [*middle, parts.output_size]),
-        _value("updates", np.bool_, ["batch", "time"]),
-        *(_value(name, *kind) for name, kind in zip(ends, [*kinds, (np.float32, ["batch"])])),
+        value("prediction", np.float32, [*middle, parts.output_size]),
+        value("updates", np.bool_, ["batch", "time"]),
+        *(value(name, *kind) for name, kind in zip(ends, [*kinds, (np.float32, ["batch"])])),
     ]
     return helper.make_graph(graph.nodes, "skip_rnn_sequence", inputs, values, graph.initializers)

@@ -2,15 +2,14 @@
 function of standard ONNX operators, with a loop over the steps."""
 
 import itertools
-from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
 import torch
 
-from ..ops.cells import CELLS
-from ..ops.custom_op import _parse  # importing it registers the operator
-from .onnx_file import _CELLS, _any, _Graph, _Model, _type, _value
+from ..ops.custom_op import parse  # importing it registers the operator
+from ..ops.types import PER_LAYER
+from .onnx_graph import CELL_NODES, Cells, Graph, as_type, value
 
 DOMAIN = "skiprnn_plugin"
 TORCH_OPSET = 18  # in which torch writes a model, before it converts it to the one that is asked for
@@ -43,9 +42,9 @@ def _translate(name: str, arguments: Sequence[Any]) -> List[Any]:
     from onnx import helper
     from onnxscript import evaluator, ir
 
-    operands, weights, options, *_ = _parse(arguments)
-    if options.cell not in _CELLS:
-        raise ValueError(f"cell: expected one of {', '.join(_CELLS)} for ONNX, got {options.cell!r}")
+    operands, weights, options, *_ = parse(arguments)
+    if options.cell not in CELL_NODES:
+        raise ValueError(f"cell: expected one of {', '.join(CELL_NODES)} for ONNX, got {options.cell!r}")
     if operands.x.dtype not in (None, ir.DataType.FLOAT):
         raise ValueError(f"x: expected float32 for ONNX, got {operands.x.dtype.name}; call model.float() first")
     if operands.dropout_mask is not None:
@@ -78,32 +77,20 @@ def _count_parts(nodes) -> None:
                 _count_parts(attribute.g.node)
 
 
-class _Layers(_Model):
-    """The cells and the gate, with weights that are inputs of the graph instead of constants."""
-
-    def __init__(self, graph: _Graph, options, layers: List[List[str]], gate):
-        self.parts = SimpleNamespace(
-            cell=options.cell, has_c=CELLS[options.cell].has_c, gate_layers=tuple(options.gate_layers)
-        )
-        self.graph, self.layers, self.gate = graph, layers, gate
-        self.states = ["h", "c"] if self.parts.has_c else ["h"]
-        self.one, self.threshold = graph.constant(1), graph.constant(options.threshold)
-
-
-def _make_graph(given, num_weights: int, options) -> _Graph:
+def _make_graph(given, num_weights: int, options) -> Graph:
     """The nodes of the function; ``given`` are the names of its inputs but for the weights."""
     from onnx import helper
 
-    graph = _Graph()
-    layers = [[f"weight_{first + number}" for number in range(4)] for first in range(0, num_weights, 4)]
+    graph = Graph()
+    layers = [[f"weight_{first + number}" for number in range(PER_LAYER)] for first in range(0, num_weights, PER_LAYER)]
     gate = (graph.op("Transpose", "gate_weight"), "gate_bias") if "gate_weight" in given else None
-    model = _Layers(graph, options, layers, gate)
-    first_axis, last_layer = graph.constant([1], np.int64), graph.constant(len(layers) - 1, np.int64)
+    cells = Cells(graph, options.cell, layers, gate, options.gate_layers, options.threshold)
+    first_axis = graph.constant([1], np.int64)
     steps = graph.op("Squeeze", graph.op("Shape", "x", start=1, end=2))
     zero, true = graph.constant(0), graph.constant(True, np.bool_)
 
-    body = _Graph(graph)
-    old = {name: f"{name}_before" for name in (*model.states, "p", "acc")}
+    body = Graph(graph)
+    old = {name: f"{name}_before" for name in (*cells.states, "p", "acc")}
     if "begin" in given:
         is_real = body.op("And", body.op("GreaterOrEqual", "time_step", "begin"), body.op("Less", "time_step", "end"))
     elif "end" in given:
@@ -111,36 +98,22 @@ def _make_graph(given, num_weights: int, options) -> _Graph:
     else:
         batch = body.op("Shape", "x", start=0, end=1)
         is_real = body.op("Expand", true, batch)
-    room = body.op("Sub", model.one, old["acc"])
-    v = body.op("Add", old["acc"], body.op("Where", body.op("LessOrEqual", old["p"], room), old["p"], room))
+    v = cells.accumulate(body, old["p"], old["acc"])
     if "schedule" in given:
         chosen = body.op("Gather", "schedule", "time_step", axis=1)
     else:
-        limit = body.op("Gather", "noise", "time_step", axis=1) if "noise" in given else model.threshold
+        limit = body.op("Gather", "noise", "time_step", axis=1) if "noise" in given else cells.threshold
         chosen = body.op("Not", body.op("LessOrEqual", v, limit))  # a NaN p updates, as in the plugin
     update = body.op("And", chosen, is_real)
 
-    then = _Graph(graph)
-    new_h, new_c, read = model.candidates(then, then.op("Gather", "x", "time_step", axis=1), old["h"], old.get("c"))
-    rows = then.op("Unsqueeze", update, graph.constant([0, 2], np.int64))
-    results = [then.op("Where", rows, new, old[name]) for name, new in zip(model.states, (new_h, new_c))]
-    if gate is None:
-        results.append(then.op("Identity", old["p"]))
-    else:
-        results.append(then.op("Where", update, model.update_probability(then, read), old["p"]))
-    kinds = [(np.float32, [None] * 3)] * len(model.states) + [(np.float32, [None])]
-    then_graph = helper.make_graph(then.nodes, "update", [], [_value(*item) for item in _name(results, kinds)])
-    other = _Graph(graph)
-    kept = [other.op("Identity", old[name]) for name in (*model.states, "p")]
-    else_graph = helper.make_graph(other.nodes, "skip", [], [_value(*item) for item in _name(kept, kinds)])
-    new = body.op("If", _any(body, update), outputs=len(kinds), then_branch=then_graph, else_branch=else_graph)
-    new = [new] if isinstance(new, str) else new
+    kinds = [(np.float32, [None] * 3)] * len(cells.states) + [(np.float32, [None])]
+    new = cells.step(body, "x", update, old, kinds)
     acc = body.op("Identity", old["acc"])
     if gate is not None:
         acc = body.op("Where", update, zero, body.op("Where", is_real, v, old["acc"]))
-    scanned = [(body.op("Cast", update, to=_type(np.float32)), np.float32, [None])]
+    scanned = [(body.op("Cast", update, to=as_type(np.float32)), np.float32, [None])]
     if not options.last_only:
-        top = body.op("Gather", new[0], last_layer, axis=0)
+        top = cells.top(body, new[0])
         real_rows = body.op("Unsqueeze", is_real, first_axis)
         scanned.append((body.op("Where", real_rows, top, zero), np.float32, [None, None]))
     carried = [*kinds, (np.float32, [None])]
@@ -148,27 +121,27 @@ def _make_graph(given, num_weights: int, options) -> _Graph:
         body.nodes,
         "step",
         [
-            _value("time_step", np.int64, []),
-            _value("condition", np.bool_, []),
-            *(_value(*item) for item in _name(list(old.values()), carried)),
+            value("time_step", np.int64, []),
+            value("condition", np.bool_, []),
+            *(value(*item) for item in _name(list(old.values()), carried)),
         ],
         [
-            _value(body.op("Identity", "condition"), np.bool_, []),
-            *(_value(*item) for item in _name([*new, acc], carried)),
-            *(_value(*item) for item in scanned),
+            value(body.op("Identity", "condition"), np.bool_, []),
+            *(value(*item) for item in _name([*new, acc], carried)),
+            *(value(*item) for item in scanned),
         ],
     )
-    starts = [*model.states, "p", "acc"]
+    starts = [*cells.states, "p", "acc"]
     ends = graph.op("Loop", steps, true, *starts, outputs=len(starts) + len(scanned), body=body_graph)
     for name, end in zip(starts, ends):
         graph.call(f"{name}_out", "Identity", end)
     empty = graph.constant(np.zeros(0))
     graph.call("saved", "Identity", empty)
-    if not model.parts.has_c:  # the operator has an empty tensor there
+    if not cells.has_c:  # the operator has an empty tensor there
         graph.call("c_out", "Identity", empty)
     graph.call("updates", "Transpose", ends[len(starts)], perm=[1, 0])
     if options.last_only:
-        graph.call("output", "Gather", "h_out", last_layer, axis=0)
+        graph.call("output", "Identity", cells.top(graph, "h_out"))
     else:
         graph.call("output", "Transpose", ends[-1], perm=[1, 0, 2])
     return graph

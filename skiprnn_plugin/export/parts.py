@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 import numpy as np
 from torch import Tensor
 
-from ..ops.cells import CELLS
+from ..ops.cells import CELLS, GRU, LSTM, RNN, GRUResetBefore
 
-if TYPE_CHECKING:  # the hub needs fairseq
+if TYPE_CHECKING:  # these need fairseq
+    from ..data.features import Statistics
     from ..hub import SkipRNNHub
-
-PACKAGE = __name__.partition(".")[0]
+    from ..models.skip_rnn import SkipRNNModel
 
 
 @dataclass(frozen=True)
@@ -63,40 +63,13 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
         ValueError: the model reads something else than numbers, or can't decide step by step; the message says why.
     """
     hub._check_task()
-    model, task = hub.model, hub.task
-    if type(model).__qualname__ != "SkipRNNModel" or not type(model).__module__.startswith(f"{PACKAGE}."):
-        # a model of a user's own could do anything between the Skip RNN and the head
-        raise ValueError(f"expected the model skip_rnn of this package, got {type(model).__name__}")
-    rnn, head = model.rnn, model.head
-    if hub.reads_words:
-        raise ValueError("expected a model that reads numbers, this one reads token ids")
-    if rnn.bidirectional:
-        raise ValueError("expected a model of one direction, this one is bidirectional")
-    if rnn.layer_norm:
-        raise ValueError("expected a model without layer norm, which only the engine reference has")
-    if rnn.cell not in CELLS or CELLS[rnn.cell].__module__ != CELLS["gru"].__module__:
-        raise ValueError(f"expected a cell of this package, got {rnn.cell!r}")
-    rule = hub.cfg.model.update_rule
-    if rule == "random" or rule == "learned" and rnn.binarize == "bernoulli":
-        raise ValueError("expected a model that decides by its gate alone, this one draws random numbers")
-    frames = getattr(task, "frames", None)
-    if frames is not None and frames.fit.length is not None:
-        raise ValueError(
-            f"expected sequences of any length, the task crops or pads them to {frames.fit.length} steps "
-            "(--sequence-length)"
-        )
-    statistics = None if frames is None else frames.statistics
-    tensors = {name: _as_array(value) for name, value in rnn.named_parameters()}
-    shapes = {"initial_h": (rnn.num_layers, -1), "initial_c": (rnn.num_layers, -1), "update_weight": (-1,)}
-    tensors.update({name: tensors[name].reshape(shape) for name, shape in shapes.items() if name in tensors})
-    if rule == "full":
-        tensors = {name: value for name, value in tensors.items() if not name.startswith("update_")}
-    tensors["head_weight"], tensors["head_bias"] = _as_array(head.weight), _as_array(head.bias)
+    _check_model(hub)
+    rnn, task, gated = hub.model.rnn, hub.task, hub.cfg.model.update_rule == "learned"
+    statistics = getattr(getattr(task, "frames", None), "statistics", None)
+    tensors = _read_tensors(hub.model, gated)
     targets = getattr(getattr(task, "facts", None), "targets", None)
-    if targets is not None:  # the head then predicts in the unit of the labels
-        _check_resolution(targets.mean, targets.scale)
-        tensors["head_weight"] = (tensors["head_weight"] * targets.scale[:, None]).astype(np.float32)
-        tensors["head_bias"] = targets.restore(tensors["head_bias"]).astype(np.float32)
+    if targets is not None:
+        tensors.update(_fold_targets(tensors["head_weight"], tensors["head_bias"], targets))
     known = {**tensors, **({} if statistics is None else {"mean": statistics.mean, "std": statistics.std})}
     wrong = [name for name, value in known.items() if not np.isfinite(value).all()]
     if wrong:
@@ -106,8 +79,8 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
         input_size=rnn.input_size,
         hidden_size=rnn.hidden_size,
         num_layers=rnn.num_layers,
-        output_size=head.out_features,
-        gate_layers=tuple(rnn.gate_layers) if rule == "learned" else (),
+        output_size=hub.model.head.out_features,
+        gate_layers=tuple(rnn.gate_layers) if gated else (),
         threshold=float(rnn.threshold),
         tensors=tensors,
         mean=None if statistics is None else np.asarray(statistics.mean, np.float64),
@@ -116,6 +89,53 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
         predicts=task.predicts,
         per_step=task.per_step,
     )
+
+
+def _check_model(hub: "SkipRNNHub") -> None:
+    """Raise ValueError for a model that can't be exported."""
+    from ..models.skip_rnn import SkipRNNModel  # here, as it needs fairseq
+
+    if type(hub.model) is not SkipRNNModel:
+        # a model of a user's own could do anything between the Skip RNN and the head
+        raise ValueError(f"expected the model skip_rnn of this package, got {type(hub.model).__name__}")
+    rnn = hub.model.rnn
+    if hub.reads_words:
+        raise ValueError("expected a model that reads numbers, this one reads token ids")
+    if rnn.bidirectional:
+        raise ValueError("expected a model of one direction, this one is bidirectional")
+    if rnn.layer_norm:
+        raise ValueError("expected a model without layer norm, which only the engine reference has")
+    if CELLS.get(rnn.cell) not in (LSTM, GRU, GRUResetBefore, RNN):
+        raise ValueError(f"expected a cell of this package, got {rnn.cell!r}")
+    rule = hub.cfg.model.update_rule
+    if rule == "random" or rule == "learned" and rnn.binarize == "bernoulli":
+        raise ValueError("expected a model that decides by its gate alone, this one draws random numbers")
+    frames = getattr(hub.task, "frames", None)
+    if frames is not None and frames.fit.length is not None:
+        raise ValueError(
+            f"expected sequences of any length, the task crops or pads them to {frames.fit.length} steps "
+            "(--sequence-length)"
+        )
+
+
+def _read_tensors(model: "SkipRNNModel", gated: bool) -> Dict[str, np.ndarray]:
+    """The model's parameters as :attr:`Parts.tensors`; those of a gate only if it decides."""
+    rnn = model.rnn
+    tensors = {name: _as_array(value) for name, value in rnn.named_parameters()}
+    shapes = {"initial_h": (rnn.num_layers, -1), "initial_c": (rnn.num_layers, -1), "update_weight": (-1,)}
+    tensors.update({name: tensors[name].reshape(shape) for name, shape in shapes.items() if name in tensors})
+    if not gated:
+        tensors = {name: value for name, value in tensors.items() if not name.startswith("update_")}
+    return {**tensors, "head_weight": _as_array(model.head.weight), "head_bias": _as_array(model.head.bias)}
+
+
+def _fold_targets(weight: np.ndarray, bias: np.ndarray, targets: "Statistics") -> Dict[str, np.ndarray]:
+    """The parameters of a head that predicts in the unit of the labels."""
+    _check_resolution(targets.mean, targets.scale)
+    return {
+        "head_weight": (weight * targets.scale[:, None]).astype(np.float32),
+        "head_bias": targets.restore(bias).astype(np.float32),
+    }
 
 
 def _check_resolution(mean: np.ndarray, deviation: np.ndarray) -> None:

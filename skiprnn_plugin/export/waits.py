@@ -4,7 +4,6 @@ compared, without the repeated additions that define it."""
 import numpy as np
 
 SKIPS = 1024  # the most skipped steps in the table
-NEVER = 2**63 - 1
 
 
 def longest_waits(threshold: float, skips: int = SKIPS) -> np.ndarray:

@@ -53,13 +53,13 @@ def find_repeats(updates: Tensor, padding_mask: Tensor) -> Memory:
     """Sort the steps into entries, within which the outputs are equal.
 
     Args:
-        updates: 1 where a step was updated, [B, T], or [2, B, T] for two directions. Forwards the output changes at an
-            update. Backwards, where a step that was not updated repeats the output of the step after it, the output
-            changes after an update.
+        updates: 1 where a step was updated, [B, directions, T]. Forwards the output changes at an update. Backwards,
+            where a step that was not updated repeats the output of the step after it, the output changes after an
+            update.
         padding_mask: True at padding, left or right of each sequence, bool [B, T].
     """
     real = ~padding_mask
-    forward, *backward = updates.unbind(0) if updates.dim() == 3 else (updates,)
+    forward, *backward = updates.unbind(1)
     starts = forward > 0
     for changes in backward:
         starts[:, 1:] |= changes[:, :-1] > 0

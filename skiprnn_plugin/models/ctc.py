@@ -9,8 +9,8 @@ from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderModel, register_model
 from torch import Tensor, nn
 
-from .fitting import explain_misfit, find_dictionaries, refuse_misfit
-from .recurrence import name_architecture, register_architectures
+from .fitting import FitsTasks, find_dictionaries
+from .recurrence import register_architectures
 from .speech import LoadsEncoder, SkipRNNSpeechEncoder, SpeechConfig
 
 
@@ -59,7 +59,7 @@ class GreedyGenerator:
 
 
 @register_model("skip_rnn_ctc", dataclass=SkipRNNCTCConfig)
-class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
+class SkipRNNCTCModel(LoadsEncoder, FitsTasks, FairseqEncoderModel):
     """A :class:`SkipRNNSpeechEncoder` and a linear layer.
 
     Args:
@@ -68,6 +68,7 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         blank: the one that criterion ``ctc`` takes as the blank.
     """
 
+    ending = "_ctc"
     predicts_padding_mask = True  # so criterion ctc takes the number of steps from the model's output
 
     def __init__(self, encoder: SkipRNNSpeechEncoder, tokens: int, blank: int):
@@ -78,12 +79,6 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         nn.init.zeros_(self.projection.bias)
 
     @classmethod
-    def add_args(cls, parser):
-        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
-        super().add_args(parser)
-        refuse_misfit("_ctc")
-
-    @classmethod
     def build_model(cls, cfg, task):
         """fairseq's constructor, for a task with a dictionary of the target alone.
 
@@ -92,7 +87,7 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         """
         source, target = find_dictionaries(task)
         if source is not None or target is None:
-            raise explain_misfit(name_architecture(cfg), "_ctc", type(task))
+            raise cls.explain_misfit(cfg, task)
         # as the criterion does: 0 is the beginning of a sentence
         blank = target.index(task.blank_symbol) if hasattr(task, "blank_symbol") else 0
         model = cls(SkipRNNSpeechEncoder(cfg), len(target), blank)
@@ -138,4 +133,4 @@ class SkipRNNCTCModel(LoadsEncoder, FairseqEncoderModel):
         return GreedyGenerator(task.target_dictionary, self.blank)
 
 
-register_architectures("skip_rnn_ctc", SkipRNNCTCConfig, "_ctc")
+register_architectures(SkipRNNCTCConfig, SkipRNNCTCModel.ending)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..arguments import as_option, check_choice, check_probability, check_size
 from ..ops import SkipState
 from .attention import EncoderOut, EntryDecoder, find_repeats
-from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn
+from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, stack_directions
 
 _MULTIPLIER = 6364136223846793005  # odd, so that no number loses its influence on the sum modulo 2**64
 
@@ -135,7 +135,7 @@ class SkipRNNEncoder(FairseqEncoder):
         positions: Optional[Tensor] = None,
         last_only: bool = False,
     ) -> Tuple[Tensor, SkipState, Tensor]:
-        """The Skip RNN's output before dropout, its last state and its updates.
+        """The Skip RNN's output before dropout, its last state and its updates, [B, directions, T].
 
         Args:
             x: the steps before dropout, [B, T, input_size].
@@ -144,7 +144,8 @@ class SkipRNNEncoder(FairseqEncoder):
             last_only: whether the output is only that after the last real step.
         """
         x, draws = self.dropout_in(x), self.decisions.draw(x, seeds, positions)
-        return self.rnn(x, padding_mask=padding, last_only=last_only, **draws)
+        output, state, updates = self.rnn(x, padding_mask=padding, last_only=last_only, **draws)
+        return output, state, stack_directions(updates)
 
     def attend(self, output: Tensor, state: SkipState, updates: Tensor, padding: Tensor) -> EncoderOut:
         """The entries that the decoder attends to: one for each step; or, in evaluation and with ``--attend-updates``,
@@ -183,6 +184,36 @@ class SkipRNNEncoder(FairseqEncoder):
     def max_positions(self) -> int:
         """The longest source: no limit but fairseq's, as the task has its own."""
         return int(DEFAULT_MAX_SOURCE_POSITIONS)
+
+
+class TokenEncoder(SkipRNNEncoder):
+    """Embedding -> dropout -> Skip RNN -> dropout.
+
+    Args:
+        cfg: the options.
+        dictionary: the source's.
+        embed_tokens: the embedding of token ids, [len(dictionary), encoder_embed_dim].
+        memory: ``attend_updates`` and ``cell_from_h`` of :class:`SkipRNNEncoder`.
+
+    Raises:
+        ValueError: an option with a wrong value; the message names it.
+    """
+
+    def __init__(self, cfg: EncoderConfig, dictionary: Dictionary, embed_tokens: nn.Embedding, **memory: bool):
+        super().__init__(cfg, dictionary, cfg.encoder_embed_dim, **memory)
+        self.embed_tokens = embed_tokens
+
+    def read(self, src_tokens: Tensor, last_only: bool = False) -> Tuple[Tensor, SkipState, Tensor, Tensor]:
+        """What :meth:`run` returns, and where the tokens are padding, bool [B, T].
+
+        Args:
+            src_tokens: token ids, int64 [B, T], padded on the left or on the right.
+            last_only: see :meth:`run`.
+        """
+        padding = src_tokens.eq(self.dictionary.pad())
+        positions = ((~padding).cumsum(1) - 1).clamp(min=0)
+        seeds = None if self.training else sum_numbers(src_tokens + 1, padding, positions)
+        return *self.run(self.embed_tokens(src_tokens), padding, seeds, positions, last_only), padding
 
 
 def sum_numbers(numbers: Tensor, padding: Tensor, positions: Optional[Tensor] = None) -> Tensor:

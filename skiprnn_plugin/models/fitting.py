@@ -11,6 +11,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.speech_to_text import SpeechToTextTask
 from fairseq.tasks.translation import TranslationTask
 
+from .recurrence import RecurrenceConfig, name_architecture
+
 # How the names of the architectures that go with a task of fairseq's end; the first replaces one that does not
 ENDINGS = {
     SentencePredictionTask: ("_text",),
@@ -130,3 +132,25 @@ def refuse_misfit(ending: str) -> None:
     name, task = given.arch.removesuffix(ending), TASK_REGISTRY.get(given.task)
     if task is not None and f"{name}_seq2seq" in ARCH_MODEL_REGISTRY:  # and not one of a user's own
         refuse_task(name, ending, task)
+
+
+class FitsTasks:
+    """A mixin for models, which must precede fairseq's class in the list of bases: errors for tasks that the model's
+    architectures do not go with.
+
+    Attributes:
+        ending: how the names of the architectures end.
+    """
+
+    ending = ""
+
+    @classmethod
+    def add_args(cls, parser):
+        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
+        super().add_args(parser)
+        refuse_misfit(cls.ending)
+
+    @classmethod
+    def explain_misfit(cls, cfg: RecurrenceConfig, task) -> ValueError:
+        """As the function of this name, for a model's options and a task."""
+        return explain_misfit(name_architecture(cfg), cls.ending, type(task))

@@ -158,23 +158,29 @@ class RandomDecisions:
         return {"noise": numbers} if self.skip_prob is None else {"schedule": numbers >= self.skip_prob}
 
 
+def stack_directions(updates: Tensor) -> Tensor:
+    """The updates that a module returns, [B, T] or [2, B, T], as models return them, [B, directions, T]."""
+    return updates.unsqueeze(1) if updates.dim() == 2 else updates.transpose(0, 1)
+
+
 def name_architecture(cfg: RecurrenceConfig) -> str:
     """The architecture of the model ``skip_rnn`` with this cell and update rule, as in ``skip_lstm``. For a cell
     without an architecture it is that of a GRU, to which ``--cell`` can be given."""
     return f"{UPDATE_RULES.get(cfg.update_rule, 'skip')}_{cfg.cell if cfg.cell in CELLS else 'gru'}"
 
 
-def register_architectures(model: str, config: Type[RecurrenceConfig], ending: str = "") -> None:
-    """Register a model's six architectures, such as ``skip_lstm`` + ``ending``, for every update rule and cell.
+def register_architectures(config: Type[RecurrenceConfig], ending: str = "") -> None:
+    """Register the six architectures of the model ``skip_rnn`` + ``ending``, such as ``skip_lstm`` + ``ending``, for
+    every update rule and cell.
 
     Args:
-        model: the model's name.
         config: the model's options, which the architectures complete.
-        ending: how the architectures' names end.
+        ending: how the names of the model and its architectures end.
     """
     for rule, prefix in UPDATE_RULES.items():
         for cell in CELLS:
-            _register_architecture(model, config, {"cell": cell, "update_rule": rule}, f"{prefix}_{cell}{ending}")
+            values = {"cell": cell, "update_rule": rule}
+            _register_architecture(f"skip_rnn{ending}", config, values, f"{prefix}_{cell}{ending}")
 
 
 def _register_architecture(model: str, config: Type[RecurrenceConfig], values: dict, name: str) -> None:

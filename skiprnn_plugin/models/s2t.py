@@ -13,8 +13,8 @@ from .encoder import (
     choose_memory,
     load_embedding,
 )
-from .fitting import explain_misfit, find_dictionaries, refuse_misfit
-from .recurrence import name_architecture, register_architectures
+from .fitting import FitsTasks, find_dictionaries
+from .recurrence import register_architectures
 from .speech import LoadsEncoder, SkipRNNSpeechEncoder, SpeechConfig
 
 
@@ -24,16 +24,11 @@ class SkipRNNS2TConfig(SpeechConfig, EncoderDecoderConfig):
 
 
 @register_model("skip_rnn_s2t", dataclass=SkipRNNS2TConfig)
-class SkipRNNS2TModel(LoadsEncoder, FairseqEncoderDecoderModel):
+class SkipRNNS2TModel(LoadsEncoder, FitsTasks, FairseqEncoderDecoderModel):
     """A :class:`SkipRNNSpeechEncoder` and fairseq's ``LSTMDecoder``, as :class:`EntryDecoder`."""
 
+    ending = "_s2t"
     goes_with_ctc = False  # that criterion compares a prediction for each step, which a decoder does not make
-
-    @classmethod
-    def add_args(cls, parser):
-        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
-        super().add_args(parser)
-        refuse_misfit("_s2t")
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -44,7 +39,7 @@ class SkipRNNS2TModel(LoadsEncoder, FairseqEncoderDecoderModel):
         """
         source, target = find_dictionaries(task)
         if source is not None or target is None:
-            raise explain_misfit(name_architecture(cfg), "_s2t", type(task))
+            raise cls.explain_misfit(cfg, task)
         check_sizes(cfg)
         if cfg.share_decoder_input_output_embed:
             check_shared_embedding(cfg)
@@ -57,4 +52,4 @@ class SkipRNNS2TModel(LoadsEncoder, FairseqEncoderDecoderModel):
         return model
 
 
-register_architectures("skip_rnn_s2t", SkipRNNS2TConfig, "_s2t")
+register_architectures(SkipRNNS2TConfig, SkipRNNS2TModel.ending)

@@ -12,16 +12,15 @@ from torch import Tensor, nn
 from .attention import EncoderOut
 from .encoder import (
     EncoderDecoderConfig,
-    SkipRNNEncoder,
+    TokenEncoder,
     build_decoder,
     check_shared_embedding,
     check_sizes,
     choose_memory,
     load_embedding,
-    sum_numbers,
 )
-from .fitting import explain_misfit, find_dictionaries, refuse_misfit
-from .recurrence import name_architecture, register_architectures
+from .fitting import FitsTasks, find_dictionaries
+from .recurrence import register_architectures
 
 
 @dataclass
@@ -40,21 +39,11 @@ class SkipRNNSeq2SeqConfig(EncoderDecoderConfig):
     )
 
 
-class SkipRNNTokenEncoder(SkipRNNEncoder):
-    """Embedding -> dropout -> Skip RNN -> dropout.
-
-    Args:
-        cfg: the options.
-        dictionary: the source's.
-        embed_tokens: the embedding of token ids, [len(dictionary), encoder_embed_dim].
-
-    Raises:
-        ValueError: an option with a wrong value; the message names it.
-    """
+class SkipRNNTokenEncoder(TokenEncoder):
+    """A :class:`TokenEncoder` whose output a decoder attends to."""
 
     def __init__(self, cfg: SkipRNNSeq2SeqConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        super().__init__(cfg, dictionary, cfg.encoder_embed_dim, **choose_memory(cfg))
-        self.embed_tokens = embed_tokens
+        super().__init__(cfg, dictionary, embed_tokens, **choose_memory(cfg))
 
     def forward(self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, **kwargs) -> EncoderOut:
         """Read sources, which may be padded on the left or on the right.
@@ -63,10 +52,7 @@ class SkipRNNTokenEncoder(SkipRNNEncoder):
             src_tokens: token ids, int64 [B, T].
             src_lengths: not used, as the padding shows it; fairseq gives it.
         """
-        padding = src_tokens.eq(self.dictionary.pad())
-        positions = ((~padding).cumsum(1) - 1).clamp(min=0)
-        seeds = None if self.training else sum_numbers(src_tokens + 1, padding, positions)
-        return self.attend(*self.run(self.embed_tokens(src_tokens), padding, seeds, positions), padding)
+        return self.attend(*self.read(src_tokens))
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
         """Turn the weights of the encoder of fairseq's ``lstm`` into those of this one, which then starts from states
@@ -94,17 +80,13 @@ class SkipRNNTokenEncoder(SkipRNNEncoder):
 
 
 @register_model("skip_rnn_seq2seq", dataclass=SkipRNNSeq2SeqConfig)
-class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
+class SkipRNNSeq2SeqModel(FitsTasks, FairseqEncoderDecoderModel):
     """A :class:`SkipRNNTokenEncoder` and fairseq's ``LSTMDecoder``, as :class:`EntryDecoder`.
 
     A checkpoint of fairseq's ``lstm`` can be loaded, as by ``--finetune-from-model``.
     """
 
-    @classmethod
-    def add_args(cls, parser):
-        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
-        super().add_args(parser)
-        refuse_misfit("_seq2seq")
+    ending = "_seq2seq"
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -115,7 +97,7 @@ class SkipRNNSeq2SeqModel(FairseqEncoderDecoderModel):
         """
         source, target = find_dictionaries(task)
         if source is None or target is None:
-            raise explain_misfit(name_architecture(cfg), "_seq2seq", type(task))
+            raise cls.explain_misfit(cfg, task)
         _check(cfg, source, target)
         embed_source = load_embedding(source, cfg.encoder_embed_dim, cfg.encoder_embed_path)
         if cfg.share_all_embeddings:
@@ -152,4 +134,4 @@ def _check(cfg: SkipRNNSeq2SeqConfig, source: Dictionary, target: Dictionary) ->
         check_shared_embedding(cfg)
 
 
-register_architectures("skip_rnn_seq2seq", SkipRNNSeq2SeqConfig, "_seq2seq")
+register_architectures(SkipRNNSeq2SeqConfig, SkipRNNSeq2SeqModel.ending)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from ..arguments import check_probability
 from ..predictions import CRITERIONS
-from .fitting import explain_misfit, refuse_misfit
-from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, name_architecture, register_architectures
+from .fitting import FitsTasks
+from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, register_architectures, stack_directions
 
 
 @dataclass
@@ -48,7 +48,7 @@ class SkipRNNOutput(NamedTuple):
 
 
 @register_model("skip_rnn", dataclass=SkipRNNConfig)
-class SkipRNNModel(BaseFairseqModel):
+class SkipRNNModel(FitsTasks, BaseFairseqModel):
     """Embedding (only for token ids) -> Skip RNN -> dropout -> linear head on the last output, or on every output.
 
     Args:
@@ -95,12 +95,6 @@ class SkipRNNModel(BaseFairseqModel):
         nn.init.zeros_(self.head.bias)
 
     @classmethod
-    def add_args(cls, parser):
-        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
-        super().add_args(parser)
-        refuse_misfit("")
-
-    @classmethod
     def build_model(cls, cfg, task):
         """fairseq's constructor, for a task with the attributes of :class:`SequenceTask`.
 
@@ -108,7 +102,7 @@ class SkipRNNModel(BaseFairseqModel):
             ValueError: the task does not have them, as fairseq's own tasks.
         """
         if not hasattr(task, "input_size"):
-            raise explain_misfit(name_architecture(cfg), "", type(task))
+            raise cls.explain_misfit(cfg, task)
         sizes, embedding = (task.input_size, task.output_size), task.build_embedding()
         return cls(cfg, *sizes, embedding, task.per_step, task.encoder_flops, getattr(task, "predicts", None))
 
@@ -140,7 +134,7 @@ class SkipRNNModel(BaseFairseqModel):
         lengths = torch.full((batch,), steps, device=x.device) if lengths is None else lengths
         return SkipRNNOutput(
             self.head(self.dropout(output)),
-            updates.unsqueeze(1) if self.num_directions == 1 else updates.transpose(0, 1),
+            stack_directions(updates),
             self.num_directions * lengths.to(torch.int64),
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
@@ -158,4 +152,4 @@ class SkipRNNModel(BaseFairseqModel):
         return normalize(net_output.prediction.float(), -1)
 
 
-register_architectures("skip_rnn", SkipRNNConfig)
+register_architectures(SkipRNNConfig)

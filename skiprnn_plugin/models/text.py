@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
 import torch
-from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoderModel, register_model
 from omegaconf import II
 from torch import Tensor, nn
 
 from ..arguments import check_size
-from .encoder import EncoderConfig, SkipRNNEncoder, load_embedding, sum_numbers
-from .fitting import explain_misfit, find_dictionaries, refuse_misfit, refuse_task
+from .encoder import EncoderConfig, TokenEncoder, load_embedding
+from .fitting import FitsTasks, find_dictionaries, refuse_task
 from .recurrence import name_architecture, register_architectures
 
 logger = logging.getLogger(__name__)
@@ -28,21 +27,8 @@ class SkipRNNTextConfig(EncoderConfig):
     max_positions: int = II("task.max_positions")  # not an option of its own, but the task sets it
 
 
-class SkipRNNTextEncoder(SkipRNNEncoder):
-    """Embedding -> dropout -> Skip RNN -> dropout.
-
-    Args:
-        cfg: the options.
-        dictionary: the text's.
-        embed_tokens: the embedding of token ids, [len(dictionary), encoder_embed_dim].
-
-    Raises:
-        ValueError: an option with a wrong value; the message names it.
-    """
-
-    def __init__(self, cfg: SkipRNNTextConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        super().__init__(cfg, dictionary, cfg.encoder_embed_dim)
-        self.embed_tokens = embed_tokens
+class SkipRNNTextEncoder(TokenEncoder):
+    """A :class:`TokenEncoder` whose output classification heads read."""
 
     def forward(
         self, src_tokens: Tensor, src_lengths: Optional[Tensor] = None, last_only: bool = False
@@ -59,31 +45,23 @@ class SkipRNNTextEncoder(SkipRNNEncoder):
             extra: ``updates``, 1 where a token was read and 0 where it was skipped or is padding, [B, directions, T];
                 ``padding_mask``, True at padding, bool [B, T].
         """
-        padding = src_tokens.eq(self.dictionary.pad())
-        positions = ((~padding).cumsum(1) - 1).clamp(min=0)
-        seeds = None if self.training else sum_numbers(src_tokens + 1, padding, positions)
-        output, _, updates = self.run(self.embed_tokens(src_tokens), padding, seeds, positions, last_only)
-        updates = updates.transpose(0, 1) if self.rnn.bidirectional else updates.unsqueeze(1)
+        output, _, updates, padding = self.read(src_tokens, last_only)
         return self.dropout_out(output), {"updates": updates, "padding_mask": padding}
 
 
 @register_model("skip_rnn_text", dataclass=SkipRNNTextConfig)
-class SkipRNNTextModel(FairseqEncoderModel):
+class SkipRNNTextModel(FitsTasks, FairseqEncoderModel):
     """A :class:`SkipRNNTextEncoder` and linear classification heads, which have names, as fairseq's RoBERTa has them.
 
     Attributes:
         classification_heads: the heads by name; a checkpoint's heads are made when it is loaded.
     """
 
+    ending = "_text"
+
     def __init__(self, encoder: SkipRNNTextEncoder):
         super().__init__(encoder)
         self.classification_heads = nn.ModuleDict()
-
-    @classmethod
-    def add_args(cls, parser):
-        """Add the options to a parser. Raises ValueError for a command line of a task that does not go with them."""
-        super().add_args(parser)
-        refuse_misfit("_text")
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -92,10 +70,10 @@ class SkipRNNTextModel(FairseqEncoderModel):
         Raises:
             ValueError: an option with a wrong value, or another task; the message names it.
         """
-        refuse_task(name_architecture(cfg), "_text", type(task))
+        refuse_task(name_architecture(cfg), cls.ending, type(task))
         dictionary, _ = find_dictionaries(task)
         if dictionary is None or hasattr(task, "input_size"):  # one of this plugin's own has the latter
-            raise explain_misfit(name_architecture(cfg), "_text", type(task))
+            raise cls.explain_misfit(cfg, task)
         check_size("--encoder-embed-dim", cfg.encoder_embed_dim)
         embed_tokens = load_embedding(dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path)
         embed_tokens.requires_grad_(not cfg.encoder_freeze_embed)
@@ -167,4 +145,4 @@ class SkipRNNTextModel(FairseqEncoderModel):
             state_dict.setdefault(start + key, value)
 
 
-register_architectures("skip_rnn_text", SkipRNNTextConfig, "_text")
+register_architectures(SkipRNNTextConfig, SkipRNNTextModel.ending)

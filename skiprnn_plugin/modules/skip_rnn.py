@@ -21,6 +21,7 @@ from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_span, check_threshold
 from ..ops.engines import FEATURES, INFERENCE_ENGINES, check_engine
 from ..ops.tracing import has_only_shape, record_module
+from ..ops.types import PER_LAYER
 from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
@@ -146,7 +147,7 @@ class SkipRNNBase(nn.Module):
         shapes["update_bias"] = (1,) if gate else None
         shapes["initial_h"] = (self.num_layers, 1, hidden)
         shapes["initial_c"] = (self.num_layers, 1, hidden) if cell.has_c else None
-        fields = LayerWeights._fields if self.layer_norm else LayerWeights._fields[:4]
+        fields = LayerWeights._fields if self.layer_norm else LayerWeights._fields[:PER_LAYER]
         self._weight_names = {
             suffix: [[f"{field}_l{layer}{suffix}" for field in fields] for layer in range(self.num_layers)]
             for suffix in self._directions

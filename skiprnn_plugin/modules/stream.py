@@ -79,6 +79,11 @@ class Stream:
         self._input_size = recipe.weights[0].weight_ih.shape[1]
         self._like = recipe.weights[0].weight_ih
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' type, in which samples are read."""
+        return self._like.dtype
+
     def update(self, x: Any, rows: Rows = None) -> None:
         """Read a sample of some rows, each the one that its row wants. Their time goes on by 1.
 
@@ -131,7 +136,7 @@ class Stream:
         Raises:
             ValueError: an argument of the wrong type, shape or value; the message names it.
         """
-        rows, count = self._check_rows(rows)
+        rows, count = self._as_rows(rows)
         if state is None:
             state = self._initial(count)
         else:
@@ -168,7 +173,7 @@ class Stream:
         h, c, *_ = self._recipe.initial
         return SkipState(h.repeat(1, count, 1), None if c is None else c.repeat(1, count, 1)).filled()
 
-    def _check_rows(self, rows: Rows) -> Tuple[Optional[Tensor], int]:
+    def _as_rows(self, rows: Rows) -> Tuple[Optional[Tensor], int]:
         """The rows as int64 [N], or None for all; and N. A row that does not exist is found later."""
         if rows is None:
             return None, self.batch_size
@@ -180,8 +185,8 @@ class Stream:
         try:
             if not isinstance(x, Tensor) and getattr(getattr(x, "dtype", None), "kind", "") in REAL:
                 # torch takes no array with another byte order or negative strides, and warns of read-only ones
-                x = x.astype("f8" if self._like.dtype == torch.float64 else "f4", "C")
-            tensor = torch.as_tensor(x, dtype=None if hasattr(x, "dtype") else self._like.dtype)
+                x = x.astype("f8" if self.dtype == torch.float64 else "f4", "C")
+            tensor = torch.as_tensor(x, dtype=None if hasattr(x, "dtype") else self.dtype)
             wrong = tensor.is_complex()
         except (TypeError, ValueError, RuntimeError):
             wrong, tensor = True, None
@@ -190,14 +195,20 @@ class Stream:
             expected = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
             got = f"shape {tuple(tensor.shape)}, {tensor.dtype}" if tensor is not None else type(x).__name__
             raise ValueError(f"x: expected real numbers {expected}, got {got}")
-        return tensor.detach().to(self._like.device, self._like.dtype).resolve_neg()
+        return tensor.detach().to(self._like.device, self.dtype).resolve_neg()
+
+    def check_rows(self, rows: Rows) -> Optional[Tensor]:
+        """The rows as int64 [N], or None for all. Raises ValueError for a row that does not exist."""
+        rows, _ = self._as_rows(rows)
+        for row in [] if rows is None else rows.tolist():
+            if not 0 <= row < self.batch_size:
+                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {row}")
+        return rows
 
     def _explain(self, fault: int, rows: Optional[Tensor], count: int, steps: Union[int, Tensor, None]) -> NoReturn:
         """Raise the error for a fault of the library; ``steps`` is what was to be skipped."""
+        rows = self.check_rows(rows)
         chosen = range(count) if rows is None else rows.tolist()
-        for row in chosen:
-            if not 0 <= row < self.batch_size:
-                raise ValueError(f"rows: expected rows from 0 to {self.batch_size - 1}, got {row}")
         if fault == library.NO_ROW:
             raise ValueError(f"rows: expected every row once, got {reprlib.repr(list(chosen))}")
         steps = steps.tolist() if isinstance(steps, Tensor) else [steps] * count
@@ -276,7 +287,7 @@ class NativeStream(Stream):
             if fault:
                 self._explain(fault, None, self.batch_size, None)
             return
-        rows, count = self._check_rows(rows)
+        rows, count = self._as_rows(rows)
         x = self._check_samples(x, count).contiguous()
         fault = self._lib.skiprnn_stream_update(self._handle, _address(rows), count, x.data_ptr())
         if fault:
@@ -298,7 +309,7 @@ class NativeStream(Stream):
             self._number.value, count = n, self.batch_size
             fault = self._skip(self._handle, None, self._count, None, self._number)
         else:
-            rows, count = self._check_rows(rows)
+            rows, count = self._as_rows(rows)
             n = _as_steps(n, count)
             fault = self._lib.skiprnn_stream_skip(self._handle, _address(rows), count, n.data_ptr(), 0)
         if fault:
@@ -312,7 +323,7 @@ class NativeStream(Stream):
                 self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used
             )
         else:
-            rows, count = self._check_rows(rows)
+            rows, count = self._as_rows(rows)
             x = self._check_samples(x, count, (2, 3))
             x = x if x.dim() == 3 else x.unsqueeze(1)
             if x.stride(2) != 1 and self._input_size != 1:
@@ -363,7 +374,7 @@ class TorchStream(Stream):
         self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if recipe.draws else None
 
     def update(self, x, rows=None):
-        rows, count = self._check_rows(rows)
+        rows, count = self._as_rows(rows)
         x = self._check_samples(x, count)
         rows = self._check_existence(rows, count)
         if bool((self.wanted[rows] != self.time[rows]).any()):
@@ -372,7 +383,7 @@ class TorchStream(Stream):
         self.time[rows] += 1
 
     def skip(self, n, rows=None):
-        rows, count = self._check_rows(rows)
+        rows, count = self._as_rows(rows)
         n = _as_steps(n, count)
         rows = self._check_existence(rows, count)
         if bool(((n < 0) | (n > self.wanted[rows].clamp(max=LAST) - self.time[rows])).any()):
@@ -380,7 +391,7 @@ class TorchStream(Stream):
         self.time[rows] += n
 
     def feed(self, x, rows=None):
-        rows, count = self._check_rows(rows)
+        rows, count = self._as_rows(rows)
         x = self._check_samples(x, count, (2, 3))
         rows = self._check_existence(rows, count)
         x = x if x.dim() == 3 else x.unsqueeze(1)

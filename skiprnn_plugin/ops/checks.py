@@ -2,7 +2,7 @@
 that return something return the argument in the form in which the engines take it."""
 
 import numbers
-from typing import Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import torch
 from torch import Tensor
@@ -12,6 +12,81 @@ from .tracing import has_values, is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
 Integers = Union[Tensor, Sequence[int]]
+
+
+class Complete(NamedTuple):
+    """What :func:`complete` returns.
+
+    Attributes:
+        state: with ``p`` and ``acc``.
+        gate: its layers counted from 0; None for no learned gate.
+        features: the names of those that an engine may lack, of :data:`skiprnn_plugin.ops.engines.FEATURES`.
+        options: the keyword arguments of an engine's ``scan`` but for ``last_only``.
+    """
+
+    state: SkipState
+    gate: Optional[Gate]
+    features: List[str]
+    options: Dict[str, Any]
+
+
+def complete(
+    x: Tensor,
+    weights: Sequence[LayerWeights],
+    state: SkipState,
+    gate: Optional[Gate],
+    *,
+    cell: str,
+    lengths: Optional[Integers],
+    offsets: Optional[Integers],
+    schedule: Optional[Tensor],
+    noise: Optional[Tensor],
+    threshold: float,
+    dropout_mask: Optional[Tensor],
+    zoneout_mask: Optional[Tensor],
+    recurrent_dropout_mask: Optional[Tensor],
+) -> Complete:
+    """Check the arguments of :func:`skiprnn_plugin.ops.scan.skip_scan`, and complete them for an engine."""
+    cell_type = check_cell(cell)
+    check_input(x, weights, cell_type)
+    batch, steps, _ = x.shape
+    layers, hidden = len(weights), weights[0].weight_hh.shape[-1]
+    state = check_state(state, layers, batch, hidden, x, cell_type)
+    wide = gate_dtype(state.h)
+    gate = check_gate(gate, layers, hidden, x, wide)
+    begin, end = check_span(lengths, offsets, batch, steps, x.device)
+    threshold = check_threshold(threshold)
+    if noise is not None:
+        if schedule is not None or gate is None:
+            raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
+        noise = check_noise(noise, batch, steps).to(x.device, wide)
+    if schedule is not None:
+        schedule = check_schedule(schedule, batch, steps).to(x.device)
+    elif gate is None:
+        schedule = x.new_ones((batch, steps), dtype=torch.bool)
+    if dropout_mask is not None:
+        dropout_mask = check_mask("dropout_mask", dropout_mask, (layers - 1, batch, hidden), x)
+    options = {
+        "cell": cell,
+        "begin": begin,
+        "end": end,
+        "schedule": schedule,
+        "noise": noise,
+        "threshold": threshold,
+        "dropout_mask": dropout_mask,
+    }
+    features = []
+    if zoneout_mask is not None:
+        shape = (layers, batch, steps, (2 if cell_type.has_c else 1) * hidden)
+        options["zoneout_mask"] = check_mask("zoneout_mask", zoneout_mask, shape, x)
+        features.append("zoneout")
+    if recurrent_dropout_mask is not None:
+        shape = (layers, batch, steps, hidden)
+        options["recurrent_dropout_mask"] = check_mask("recurrent_dropout_mask", recurrent_dropout_mask, shape, x)
+        features.append("recurrent_dropout")
+    if weights[0].norm_weight is not None:
+        features.append("layer_norm")
+    return Complete(state, gate, features, options)
 
 
 def check_cell(name: str) -> Type[Cell]:

@@ -175,8 +175,6 @@ def values_before_rounding(p: Tensor, acc: Tensor, updates: Tensor, real: Tensor
     resets = (real & updates).unbind(1)
     for p_at_step, skipped, updated in zip(p.unbind(1), skips, resets):
         acc = grown[-1]
-        new = acc + torch.minimum(p_at_step, 1 - acc)
-        grown.append(torch.where(skipped, new, acc.masked_fill(updated, 0)))
+        grown.append(torch.where(skipped, before_rounding(p_at_step, acc), acc.masked_fill(updated, 0)))
     acc = torch.stack(grown[:-1], 1) if len(grown) > 1 else p
-    free = p <= 1 - acc
-    return acc + torch.where(free, p, 1 - acc), free
+    return before_rounding(p, acc), p <= 1 - acc

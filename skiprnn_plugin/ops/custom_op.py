@@ -34,7 +34,7 @@ def scan_op(operands: Operands, weights: Sequence[Tensor], options: Options, eng
     return results if operands.c is not None else results._replace(c=None)
 
 
-def _parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, Iterator]:
+def parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, Iterator]:
     """The operands, weights, options and engine, and the arguments that follow."""
     rest = iter(arguments)
     operands = Operands(*islice(rest, len(Operands._fields)))
@@ -54,7 +54,7 @@ def _without_none(tensors: Sequence[Optional[Tensor]], x: Tensor) -> List[Tensor
 @torch.library.custom_op("skiprnn_plugin::scan", mutates_args=(), schema=f"({ARGUMENTS}, bool keep) -> Tensor[]")
 def _forward(*arguments):
     """The results, then what the engine's backward needs."""
-    operands, weights, options, engine, (keep,) = _parse(arguments)
+    operands, weights, options, engine, (keep,) = parse(arguments)
     check_compiled_span(operands.begin, operands.end, operands.x.shape[1])
     results, saved = find_engine(engine).kernels.forward(operands, weights, options, keep)
     return _without_none((*results, *saved), operands.x)
@@ -62,7 +62,7 @@ def _forward(*arguments):
 
 @_forward.register_fake
 def _(*arguments):
-    operands, _, options, engine, (keep,) = _parse(arguments)
+    operands, _, options, engine, (keep,) = parse(arguments)
     x, h, p = operands.x, operands.h, operands.p
     batch, steps, hidden = *x.shape[:2], h.shape[-1]
     results = Results(
@@ -86,7 +86,7 @@ def _(*arguments):
 )
 def _backward(*arguments):
     """The gradients of the operands, then those of the weights."""
-    operands, weights, options, engine, (saved, updates, gradients, need_dx) = _parse(arguments)
+    operands, weights, options, engine, (saved, updates, gradients, need_dx) = parse(arguments)
     d_operands, d_weights = find_engine(engine).kernels.backward(
         operands, weights, options, saved, updates, Results(*gradients), need_dx
     )
@@ -95,7 +95,7 @@ def _backward(*arguments):
 
 @_backward.register_fake
 def _(*arguments):
-    operands, weights, _, _, (_, _, _, need_dx) = _parse(arguments)
+    operands, weights, _, _, (_, _, _, need_dx) = parse(arguments)
     sources = operands.differentiable()
     if not need_dx:
         sources = sources._replace(x=None)
@@ -104,7 +104,7 @@ def _(*arguments):
 
 
 def _save(ctx, inputs, output):
-    operands, weights, ctx.options, ctx.engine, _ = _parse(inputs)
+    operands, weights, ctx.options, ctx.engine, _ = parse(inputs)
     ctx.num_tensors, ctx.need_dx = len(operands) + len(weights), operands.x.requires_grad
     ctx.save_for_backward(*operands, *weights, _results(output).updates, *output[len(Results._fields) :])
 

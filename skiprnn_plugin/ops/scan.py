@@ -70,54 +70,29 @@ def skip_scan(
         ValueError: an argument has a wrong shape, type, device or value (the message names it), or the engine does not
             support layer norm, zoneout or recurrent dropout, or this ``x``.
     """
-    cell_type = checks.check_cell(cell)
-    checks.check_input(x, weights, cell_type)
-    batch, steps, _ = x.shape
-    layers, hidden = len(weights), weights[0].weight_hh.shape[-1]
-    state = checks.check_state(state, layers, batch, hidden, x, cell_type)
-    wide = checks.gate_dtype(state.h)
-    gate = checks.check_gate(gate, layers, hidden, x, wide)
-    begin, end = checks.check_span(lengths, offsets, batch, steps, x.device)
-    threshold = checks.check_threshold(threshold)
-    if noise is not None:
-        if schedule is not None or gate is None:
-            raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
-        noise = checks.check_noise(noise, batch, steps).to(x.device, wide)
-    if schedule is not None:
-        schedule = checks.check_schedule(schedule, batch, steps).to(x.device)
-    elif gate is None:
-        schedule = x.new_ones((batch, steps), dtype=torch.bool)
-    if dropout_mask is not None:
-        dropout_mask = checks.check_mask("dropout_mask", dropout_mask, (layers - 1, batch, hidden), x)
-    masks, features = {}, []
-    if zoneout_mask is not None:
-        shape = (layers, batch, steps, (2 if cell_type.has_c else 1) * hidden)
-        masks["zoneout_mask"] = checks.check_mask("zoneout_mask", zoneout_mask, shape, x)
-        features.append("zoneout")
-    if recurrent_dropout_mask is not None:
-        shape = (layers, batch, steps, hidden)
-        masks["recurrent_dropout_mask"] = checks.check_mask("recurrent_dropout_mask", recurrent_dropout_mask, shape, x)
-        features.append("recurrent_dropout")
-    if weights[0].norm_weight is not None:
-        features.append("layer_norm")
-    options = {
-        "cell": cell,
-        "begin": begin,
-        "end": end,
-        "schedule": schedule,
-        "noise": noise,
-        "threshold": threshold,
-        "dropout_mask": dropout_mask,
-        "last_only": last_only,
-        **masks,
-    }
+    state, gate, features, options = checks.complete(
+        x,
+        weights,
+        state,
+        gate,
+        cell=cell,
+        lengths=lengths,
+        offsets=offsets,
+        schedule=schedule,
+        noise=noise,
+        threshold=threshold,
+        dropout_mask=dropout_mask,
+        zoneout_mask=zoneout_mask,
+        recurrent_dropout_mask=recurrent_dropout_mask,
+    )
+    options["last_only"] = last_only
     if has_only_shape(x):
         check_engine(engine, features)
         return _scan_shapes(x, weights, state, gate, **options)
     engine = choose_engine(engine, features, x, cell)
     if find_engine(engine).kernels is None:
-        refuse_unrolling(engine, steps)
-    if batch == 0 or steps == 0:
+        refuse_unrolling(engine, x.shape[1])
+    if 0 in x.shape[:2]:
         return _scan_nothing(x, weights, state, gate, **options)
     if find_engine(engine).kernels is not None:
         return autograd.scan(engine, x, weights, state, gate, **options)

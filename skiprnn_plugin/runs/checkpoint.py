@@ -78,7 +78,7 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any],
     return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
 
 
-def load_hub(path: Union[str, Path], overrides: Dict[str, Any]):
+def load_named_hub(path: Union[str, Path], overrides: Dict[str, Any]):
     """The model alone, without any data (see :func:`skiprnn_plugin.hub.from_pretrained`); :class:`UserError` if its
     task is not one of sequences."""
     from ..hub import from_pretrained

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arguments import UserError
 from .logs import History
-from .series import group_series, label_runs
+from .series import group_repeats
 from .tradeoff import list_metrics
 
 
@@ -15,7 +15,7 @@ class Curve(NamedTuple):
 
     Attributes:
         label: for the legend.
-        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
+        rule: see :class:`skiprnn_plugin.runs.series.Series`.
         x: training updates or epochs, [N]: those at which all runs were validated.
         y: the metric, [runs, N].
     """
@@ -26,15 +26,13 @@ class Curve(NamedTuple):
     y: np.ndarray
 
 
-def collect(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
+def collect_curves(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
     """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
     for history in histories:
         if any(metric not in validation for validation in history.validations):
             raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
     return [
-        Curve(label_runs(label, runs[0].options), rule, *_join(runs, metric, over))
-        for label, _, rule, points in group_series(histories)
-        for runs in points
+        Curve(repeats.label, repeats.rule, *_join(repeats.runs, metric, over)) for repeats in group_repeats(histories)
     ]
 
 

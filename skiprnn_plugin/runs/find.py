@@ -67,7 +67,7 @@ def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) ->
     return files
 
 
-def find_checkpoint(path: str) -> Path:
+def find_named_checkpoint(path: str) -> Path:
     """The checkpoint that an argument names: a save-dir's last one, or the file itself."""
     file = find_file(path)
     if not is_checkpoint(file):

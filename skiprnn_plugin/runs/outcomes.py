@@ -59,7 +59,7 @@ class Span(NamedTuple):
     end: int
 
 
-def find_spans(probabilities: np.ndarray, threshold: float) -> List[Span]:
+def find_class_spans(probabilities: np.ndarray, threshold: float) -> List[Span]:
     """The longest spans in which a class has at least the probability ``threshold``, sorted by their start.
 
     Args:
@@ -94,5 +94,5 @@ def as_timeline(hub: SkipRNNHub, read: Input, prediction: Prediction, threshold:
             "start": time(span.start),
             "end": time(span.end),
         }
-        for span in find_spans(prediction.values[: len(read.kept)], threshold)
+        for span in find_class_spans(prediction.values[: len(read.kept)], threshold)
     ]

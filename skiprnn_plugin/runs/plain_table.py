@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Sequence
 from .groups import Group
 from .rows import describe_experiment, reported_split
 from .run import SPEED, Run
-from .series import count_every_step, group_series, label_runs
+from .series import count_every_step, group_repeats
 from .tables import Column, Table
 from .tradeoff import METRICS
 
@@ -55,8 +55,4 @@ def _place(metric: str):
 
 def group_models(runs: Sequence[Run]) -> List[Group]:
     """A group for runs that repeat each other, named by the options in which models differ."""
-    return [
-        Group(label_runs(label, repeated[0].options), None, list(repeated))
-        for label, _, _, points in group_series(runs)
-        for repeated in points
-    ]
+    return [Group(repeats.label, None, list(repeats.runs)) for repeats in group_repeats(runs)]

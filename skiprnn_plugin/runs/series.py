@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import fields, replace
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..dials import DIALS, find_dials
 from .rows import describe_dials
@@ -16,13 +16,47 @@ EVALUATED = ("eval_bleu", "eval_tokenized", "eval_wer")  # and in options that b
 SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob")
 
 
-def group_series(runs: Sequence[Run]):
-    """Label, model, rule and points of each series, a point being the runs that repeat each other.
+class Series(NamedTuple):
+    """Runs of one model under one rule; if runs differ in dials, of one trained model with different values of them.
 
-    A series is of one model under one rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction),
-    ``random`` or ``full``. Its points are sorted by the option in which they differ. Models are numbered from 0. If
-    runs differ in dials, a series is of one trained model, with different values of its dials.
+    Attributes:
+        label: for the legend.
+        model: number of the model, from 0; the same for its baselines.
+        rule: ``learned``, ``target`` (learned, with lambda adjusted towards a fraction), ``random`` or ``full``.
+        points: one for the runs that repeat each other, sorted by the option in which points differ: a list of these
+            runs, or what is drawn of them.
     """
+
+    label: str
+    model: int
+    rule: str
+    points: List[Any]
+
+
+class Repeats(NamedTuple):
+    """Runs that repeat each other.
+
+    Attributes:
+        label: their whole name: the label of their series, and what tells them from others of the series.
+        rule: see :class:`Series`.
+        runs: the runs.
+    """
+
+    label: str
+    rule: str
+    runs: List[Run]
+
+
+def group_repeats(runs: Sequence[Run]) -> Iterator[Repeats]:
+    """The runs that repeat each other, in the order of :func:`group_series`."""
+    for series in group_series(runs):
+        for repeated in series.points:
+            label = ", ".join(filter(None, (series.label, label_point(repeated[0].options))))
+            yield Repeats(label, series.rule, repeated)
+
+
+def group_series(runs: Sequence[Run]) -> Iterator[Series]:
+    """The series of runs, in the order in which runs of them come first."""
     turned = is_sweep(runs)
     models: Dict[Any, Mapping[str, Any]] = {}
     grouped: Dict[Any, Dict[Any, List[Run]]] = {}
@@ -40,7 +74,7 @@ def group_series(runs: Sequence[Run]):
     names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
     for (model, rule), points in grouped.items():
         label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
-        yield label, numbers[model], rule, [points[value] for value in sorted(points)]
+        yield Series(label, numbers[model], rule, [points[value] for value in sorted(points)])
 
 
 def _defaults(options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -130,8 +164,3 @@ def label_point(options: Mapping[str, Any]) -> str:
 def label_dials(options: Mapping[str, Any]) -> str:
     """What tells a point from others of a series whose points differ in dials."""
     return ", ".join(describe_dials(options)) or "as trained"
-
-
-def label_runs(label: str, options: Mapping[str, Any]) -> str:
-    """A point's whole name: the label of its series and that of the point."""
-    return ", ".join(filter(None, (label, label_point(options))))

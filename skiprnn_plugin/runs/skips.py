@@ -9,7 +9,7 @@ import numpy as np
 from ..arguments import UserError
 from .checkpoint import Loaded, iterate_batches, run_model
 from .run import Run
-from .series import group_series, label_runs
+from .series import group_repeats
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Skips(NamedTuple):
         return f"{self.label}: mean {self.mean:.3g}, longest {self.longest}"
 
 
-def count_skips(loaded: Loaded) -> CountedRun:
+def measure_skips(loaded: Loaded) -> CountedRun:
     """Run the whole held-out split through the model; of a bidirectional one both directions count.
 
     Steps before a sequence's first update and after its last do not count, as they are not between two updates.
@@ -68,11 +68,7 @@ def count_skips(loaded: Loaded) -> CountedRun:
 
 def pool_skips(runs: Sequence[CountedRun]) -> List[Skips]:
     """The counts of runs that repeat each other, added up, in the order of the runs."""
-    return [
-        _pool(label_runs(label, repeated[0].options), repeated)
-        for label, _, _, points in group_series(runs)
-        for repeated in points
-    ]
+    return [_pool(repeats.label, repeats.runs) for repeats in group_repeats(runs)]
 
 
 def _pool(label: str, runs: Sequence[CountedRun]) -> Skips:

@@ -7,7 +7,7 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from ..arguments import UserError
 from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of, name_experiment
 from .run import SPEED, Run
-from .series import count_every_step, group_series, is_sweep, label_dials, label_point
+from .series import Series, count_every_step, group_series, is_sweep, label_dials, label_point
 from .tables import Table
 
 # The first of these that all runs have is drawn
@@ -31,22 +31,6 @@ class Point(NamedTuple):
     paper: Optional[Tuple[float, float, float]]
 
 
-class Series(NamedTuple):
-    """Points that differ only in lambda, in the target fraction or in the probability of a random skip.
-
-    Attributes:
-        label: for the legend.
-        model: number of the model; the same for its baselines.
-        rule: see :func:`skiprnn_plugin.runs.series.group_series`.
-        points: sorted by the option in which they differ.
-    """
-
-    label: str
-    model: int
-    rule: str
-    points: List[Point]
-
-
 class Tradeoff(NamedTuple):
     """What is drawn.
 
@@ -55,7 +39,7 @@ class Tradeoff(NamedTuple):
         updates: the metric on the horizontal axis, one of ``UPDATES``.
         metric: the metric on the vertical axis.
         solved: value of ``metric`` at which the task begins to count as solved; None if there is no such value.
-        series: in the order of the runs.
+        series: in the order of the runs; a point is a :class:`Point`.
     """
 
     experiment: str
@@ -65,7 +49,7 @@ class Tradeoff(NamedTuple):
     series: List[Series]
 
 
-def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
+def collect_tradeoff(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
     """The trade-off that runs of one experiment show; ``metric`` None means the task's own metric."""
     runs = [count_every_step(run) for run in runs]
     find_experiment(runs)
@@ -85,8 +69,7 @@ def collect(runs: Sequence[Run], metric: Optional[str]) -> Tradeoff:
         return Point(label_dials(chosen) if is_sweep(runs) else label_point(chosen), x, y, paper)
 
     series = [
-        Series(label, model, rule, [make_point(repeated) for repeated in points])
-        for label, model, rule, points in group_series(runs)
+        found._replace(points=[make_point(repeated) for repeated in found.points]) for found in group_series(runs)
     ]
     return Tradeoff(name_experiment(options), updates, metric, solved, series)
 

@@ -156,6 +156,10 @@ class FeatureTask(SequenceTask):
         key = split_key(split, self.cfg.seed)
         self.datasets[split] = self.make_dataset(positions, key, fixed=not self.trains_on(split))
 
+    @property
+    def encodes_steps(self) -> bool:
+        return type(self).encode is FeatureTask.encode  # not a subclass's own
+
     def encode(self, raw) -> np.ndarray:
         """Crop, normalise and pad an array [T, input_size] as in training; the result is float32."""
         array = np.asarray(raw)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Callable, Optional, Sequence
 
 import numpy as np
-from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion as LabelSmoothedCriterion
@@ -19,6 +18,7 @@ from omegaconf import II
 from torch import nn
 
 from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
+from .._fairseq.batches import EverySequence
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import PATHS
@@ -42,7 +42,7 @@ class SequenceTaskConfig(FairseqDataclass):
     seed: int = II("common.seed")
 
 
-class SequenceTask(Presented, StopsInOrder, FairseqTask):
+class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
     """A task whose model reads a sequence and makes one prediction, or one at each step.
 
     A subclass loads datasets. Their batches hold ``target`` and ``net_input`` with
@@ -123,45 +123,18 @@ class SequenceTask(Presented, StopsInOrder, FairseqTask):
         """Whether users' sequences are arrays [T, input_size], which :meth:`encode` returns unchanged."""
         return type(self).encode is SequenceTask.encode
 
+    @property
+    def encodes_steps(self) -> bool:
+        """Whether users' sequences are arrays [T, input_size], of which :meth:`encode` changes each step by itself, by
+        the statistics of the attribute ``frames`` alone: then a stream can read them step by step."""
+        return self.takes_arrays
+
     def encode(self, raw):
         """Turn a user's sequence into what the model reads: an array [T, input_size], or token ids, int64 [T].
 
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
         return raw
-
-    def get_batch_iterator(self, *args, **kwargs):
-        """fairseq's method, with three differences.
-
-        - Every sequence is in a batch. fairseq's default ``--required-batch-size-multiple`` of 8 would silently drop
-          the sequences that are left over at the end.
-        - Worker processes live for one epoch, because they hold a copy of that epoch's data. Persistent workers would
-          repeat the first epoch's data for ever.
-        - A sequence longer than ``max_tokens`` is treated like one longer than ``max_positions``. fairseq does so only
-          in training.
-        """
-        kwargs["required_batch_size_multiple"] = 1
-        if kwargs.get("max_tokens") is not None:
-            kwargs["max_positions"] = utils.resolve_max_positions(kwargs.get("max_positions"), kwargs["max_tokens"])
-        iterator = super().get_batch_iterator(*args, **kwargs)
-        if not hasattr(iterator, "persistent_workers"):  # fairseq 0.12.2 keeps workers as long as it keeps the iterator
-            iterator.reuse_dataloader = False
-        iterator.persistent_workers = False
-        return iterator
-
-    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """Leave out sequences that are too long, with a warning that says how many.
-
-        Raises ValueError if no sequence would be left, or if invalid inputs are not to be ignored.
-        """
-        kept = super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs=True)
-        long = len(indices) - len(kept)
-        if long and (not ignore_invalid_inputs or len(kept) == 0):
-            skip = "" if ignore_invalid_inputs else ", or skip them with --skip-invalid-size-inputs-valid-test"
-            raise ValueError(
-                f"--max-tokens: {long} of {len(indices)} sequences are longer than {max_positions}: raise it{skip}"
-            )
-        return kept
 
     def build_model(self, cfg, from_checkpoint=False):
         """Raises ValueError if a named engine can't train the model; the plugin checks this for every task."""

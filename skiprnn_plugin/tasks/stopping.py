@@ -10,10 +10,8 @@ import time
 import weakref
 from typing import Iterator, Optional
 
-import torch
-
 from .._fairseq.patches import forget_previous_run
-from .._fairseq.signals import SIGNALS
+from .._fairseq.signals import SIGNALS, CollaterInWorker, fairseq_trains
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ class SignalWatch:
 
     def _handle(self, number, frame) -> None:
         name = signal.Signals(number).name
-        if not _fairseq_trains(frame):
+        if not fairseq_trains(frame):
             self.restore()
             signal.raise_signal(number)
         elif self.received is None:
@@ -74,16 +72,6 @@ class SignalWatch:
                 signal.signal(number, previous)
         if SignalWatch._current is self:
             SignalWatch._current = None
-
-
-def _fairseq_trains(frame) -> bool:
-    """Whether fairseq-train's main function is among the callers. (fairseq calls no hook when that function ends.)"""
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "main" and code.co_filename.endswith(os.path.join("fairseq_cli", "train.py")):
-            return True
-        frame = frame.f_back
-    return False
 
 
 class StopsInOrder:
@@ -116,14 +104,14 @@ class StopsInOrder:
 
     def begin_epoch(self, epoch, model):
         super().begin_epoch(epoch, model)
-        if self._watch is None and _fairseq_trains(sys._getframe()):  # other training loops may ignore max_update
+        if self._watch is None and fairseq_trains(sys._getframe()):  # other training loops may ignore max_update
             self._watch = SignalWatch()
             weakref.finalize(self, self._watch.restore)
 
     def get_batch_iterator(self, dataset, *args, **kwargs):
         iterator = super().get_batch_iterator(dataset, *args, **kwargs)
-        if not isinstance(iterator.collate_fn, _CollaterInWorker):
-            iterator.collate_fn = _CollaterInWorker(iterator.collate_fn)
+        if not isinstance(iterator.collate_fn, CollaterInWorker):
+            iterator.collate_fn = CollaterInWorker(iterator.collate_fn)
         cfg = self.cfg._get_root()
         if "dataset" in cfg and self.datasets.get(cfg.dataset.train_subset) is dataset:
             self._train_iterator = iterator
@@ -176,7 +164,7 @@ class StopsInOrder:
             outcome = "no checkpoint to resume from is saved (--no-save or --no-last-checkpoints)"
         else:
             outcome = f"the same command resumes from {path}"
-        logger.info(f"stopped by {name} after {self._num_updates} updates: {outcome}")
+        logger.info(f"stopped by {name} after {self._num_updates} training updates: {outcome}")
 
     def _validation_is_due(self) -> bool:
         """Whether fairseq would validate after this training update in any case."""
@@ -226,31 +214,3 @@ class StopsInOrder:
             from fairseq_cli.train import should_stop_early
 
             should_stop_early.best, should_stop_early.num_runs = state["best"], state["num_runs"]
-
-
-class _CollaterInWorker:
-    """A collate function that also makes the data worker which calls it ignore signals meant for the training process.
-
-    A signal to the whole process group (Ctrl-C) would otherwise end the workers, and so training would fail. The
-    workers still end when the training process ends or sends them a SIGTERM.
-    """
-
-    def __init__(self, collate):
-        self.collate = collate
-        self.process = None
-
-    def __call__(self, samples):
-        if self.process != os.getpid() and torch.utils.data.get_worker_info() is not None:
-            self.process = os.getpid()
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            if hasattr(signal, "sigwaitinfo"):  # not on macOS
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a handler could not tell who sent it
-                threading.Thread(target=_end_when_told_by, args=(os.getppid(),), daemon=True).start()
-        return self.collate(samples)
-
-
-def _end_when_told_by(parent: int) -> None:
-    """Wait for SIGTERMs to this process, and end it at the first one that the process ``parent`` sent."""
-    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
-        pass
-    os._exit(0)

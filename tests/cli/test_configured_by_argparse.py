@@ -178,7 +178,7 @@ def test_loading_names_what_is_unknown(runs, monkeypatch):
 
 def test_with_budget_around_a_criterion_with_add_args(runs):
     """Where another part of the run's configuration is a Namespace too."""
-    from skiprnn_plugin.criterions.with_budget import legacy_options
+    from skiprnn_plugin.criterions.base import legacy_options
 
     cfg = load_checkpoint(runs["optimizer and scheduler"][0] / "checkpoint_last.pt", None, {}).cfg
     args = legacy_options("composite_loss", {"underlying_criterion": "cross_entropy"}, cfg)

@@ -32,8 +32,9 @@ from skiprnn_plugin.data.features import FolderFacts
 from skiprnn_plugin.runs.classes import ACCURACY, Classes
 from skiprnn_plugin.runs.curves import Curve
 from skiprnn_plugin.runs.frames import Sheet
+from skiprnn_plugin.runs.series import Series
 from skiprnn_plugin.runs.skips import Skips
-from skiprnn_plugin.runs.tradeoff import Point, Series, Tradeoff
+from skiprnn_plugin.runs.tradeoff import Point, Tradeoff
 
 WIDTHS = (3.3, 6.9)
 TITLE = "Smart watch, people that training has not seen, split test; mean and range of 4 runs"

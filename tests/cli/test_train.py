@@ -8,7 +8,8 @@ import pytest
 from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.prepare import main as prepare
-from skiprnn_plugin.cli.train import main
+from skiprnn_plugin.cli.train import _shown_warnings, main
+from skiprnn_plugin.modules.budget import BudgetRule
 
 from ..tiny_features import write_features
 
@@ -277,6 +278,21 @@ def test_says_what_was_not_reached(capsys, tmp_path, option, value):
     assert main([*map(str, (source, "--save-dir", tmp_path / "run", option, value, *QUICK))]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert lines and all(line.startswith(f"skiprnn-train: warning: {option}: ") for line in lines)
+
+
+def test_warnings_name_no_options_that_the_command_lacks(capsys):
+    """As the rule of the budget does, whose options are those of fairseq-train."""
+    rule = BudgetRule(0.25, names=("--target-fraction", "--cost-warmup-updates"))
+    rule.step(0.2, 1.0)
+    for fraction in (0.1, 0.5):
+        rule.load_state_dict({**rule.state_dict(), "fraction": fraction, "progress": 1.0})
+        rule.warned = False
+        with _shown_warnings():
+            rule.warn_if_missed()
+    closed, missed = capsys.readouterr().err.splitlines()
+    assert closed.startswith("skiprnn-train: warning: --target-fraction: 10.0% of the samples are used, where 25.0% ")
+    assert closed.endswith(" Start with an open gate, lower the learning rate, or give it a longer ramp")
+    assert " Train longer, or set a shorter ramp; or choose a larger target, " in missed
 
 
 def test_the_error_of_each_output(prints, tmp_path):

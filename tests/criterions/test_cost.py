@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin import metrics as plugin_metrics
-from skiprnn_plugin.criterions.budget import Budget as BudgetLoss
+from skiprnn_plugin.criterions.budget import BudgetLoss
 from skiprnn_plugin.criterions.cost import Cost
 from skiprnn_plugin.modules import Budget
 from skiprnn_plugin.modules import budget as rule_module

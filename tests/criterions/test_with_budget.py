@@ -12,12 +12,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin.criterions.base import parse_options
 from skiprnn_plugin.criterions.listening import listen
 from skiprnn_plugin.criterions.with_budget import (
     PREFIX,
     WithBudgetConfig,
     WithBudgetCriterion,
-    parse_options,
     per_sequence,
 )
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.export.c_header import WAIT
-from skiprnn_plugin.export.onnx_file import _add_wait, _Graph, _value
-from skiprnn_plugin.export.waits import NEVER, longest_waits
+from skiprnn_plugin.export.onnx_file import _add_wait
+from skiprnn_plugin.export.onnx_graph import Graph, value
+from skiprnn_plugin.export.waits import longest_waits
+from skiprnn_plugin.ops.clock import NEVER
 
 from ..command_line import run
 
@@ -39,9 +41,9 @@ def make_probabilities(threshold):
 def test_onnx(threshold):
     helper = pytest.importorskip("onnx.helper")
     onnxruntime = pytest.importorskip("onnxruntime")
-    graph = _Graph()
+    graph = Graph()
     _add_wait(graph, threshold)
-    inputs, outputs = [_value("p", np.float32, ["batch"])], [_value("wait", np.int64, ["batch"])]
+    inputs, outputs = [value("p", np.float32, ["batch"])], [value("wait", np.int64, ["batch"])]
     graph = helper.make_graph(graph.nodes, "wait", inputs, outputs, graph.initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString())

@@ -70,3 +70,10 @@ def test_accumulate_is_repeated_addition():
 def test_next_scheduled():
     schedule = torch.tensor([[0, 1, 0, 1], [0, 0, 0, 0]], dtype=torch.bool)
     assert clock.next_scheduled(schedule).tolist() == [[1, 1, 3, 3, 5], [5, 5, 5, 5, 5]]
+
+
+def test_values_of_skipped_steps_with_a_p_that_is_not_a_number():
+    """As the specification has them: 1 - acc takes its place in the sum."""
+    p, never, real = torch.full((1, 3), float("nan")), torch.zeros(1, 3, dtype=torch.bool), torch.ones(1, 3) > 0
+    v, free = clock.values_before_rounding(p, torch.tensor([0.25]), never, real)
+    assert v.tolist() == [[1.0, 1.0, 1.0]] and not free.any()

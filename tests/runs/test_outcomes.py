@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skiprnn_plugin.runs.outcomes import Span, find_spans
+from skiprnn_plugin.runs.outcomes import Span, find_class_spans
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from skiprnn_plugin.runs.outcomes import Span, find_spans
     ids=["two of a class", "sorted by start", "one step", "none"],
 )
 def test_spans(probabilities, expected):
-    assert find_spans(np.array(probabilities, dtype=np.float32), 0.5) == expected
+    assert find_class_spans(np.array(probabilities, dtype=np.float32), 0.5) == expected

@@ -7,10 +7,10 @@ import numpy as np
 
 from ...runs.checkpoint import load_checkpoint
 from ...runs.classes import ACCURACY, Classes, measure
-from ...runs.find import find_checkpoint
+from ...runs.find import find_named_checkpoint
 from ...runs.rows import name_experiment
 from ...runs.run import Run
-from ...runs.series import group_series, label_runs
+from ...runs.series import group_repeats
 from ..command import as_table
 from ..loading import (
     CHECKPOINT_HELP,
@@ -40,11 +40,11 @@ def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns its numbers as a table."""
     look = check_picture(args)
     check_split(args.split)
-    loaded = load_checkpoint(find_checkpoint(args.checkpoint), args.split, prepare_loading(args))
+    loaded = load_checkpoint(find_named_checkpoint(args.checkpoint), args.split, prepare_loading(args))
     classes = measure(loaded)
-    ((label, *_),) = group_series([Run(loaded.path, loaded.options, {}, None)])
-    model = label_runs(label, loaded.options)
-    title = choose_title(args, f"{name_experiment(loaded.options)}, split {args.split}, {model}\n{_summarize(classes)}")
+    (repeats,) = group_repeats([Run(loaded.path, loaded.options, {}, None)])
+    model = f"{name_experiment(loaded.options)}, split {args.split}, {repeats.label}"
+    title = choose_title(args, f"{model}\n{_summarize(classes)}")
     write_picture(lambda: draw(classes, title), args.output, look)
     rows = zip(classes.names, classes.values, classes.chance, classes.positives)
     lines = [[name, f"{value:.4f}", f"{chance:.4f}", str(positives)] for name, value, chance, positives in rows]

@@ -6,7 +6,7 @@ from typing import Optional, Sequence, Tuple
 import numpy as np
 
 from ...arguments import UserError
-from ...runs.curves import Curve, collect
+from ...runs.curves import Curve, collect_curves
 from ...runs.find import find_files, find_log, is_checkpoint
 from ...runs.logs import read_history
 from ...runs.rows import name_experiment
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> str:
     histories = [read_history(file, args.split) for file in files]
     find_experiment(histories)
     metric = args.metric or find_metric(histories)
-    curves = collect(histories, metric, OVER[args.over])
+    curves = collect_curves(histories, metric, OVER[args.over])
     title = choose_title(args, f"{name_experiment(histories[0].options)}, split {args.split}{_count_runs(curves)}")
     write_picture(lambda: draw(curves, metric, args.over, title), args.output, look)
     lines = [

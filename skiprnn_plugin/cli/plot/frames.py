@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ...arguments import UserError
-from ...runs.checkpoint import load_hub
+from ...runs.checkpoint import load_named_hub
 from ...runs.frames import Sheet, read_sheet
 from ..loading import HUB_HELP, add_dial_arguments, add_loading_arguments, add_video_arguments, prepare_loading
 from .elements import Color, add_legend, add_title, get_colors, get_width, new_figure
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--num-frames: expected 1 to {MOST_FRAMES}, got {args.num_frames}")
     if not is_video(args.video):
         raise UserError(f"{args.video}: expected a video, such as .avi or .mp4")
-    hub = load_hub(args.checkpoint, prepare_loading(args))
+    hub = load_named_hub(args.checkpoint, prepare_loading(args))
     check_inputs(hub, [args.video], [])
     videos = open_videos(hub, [args.video], args.weights, args.encode_all)
     sheet = read_sheet(hub, videos, args.video, args.num_frames)

@@ -5,7 +5,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 from ...arguments import UserError
 from ...runs.checkpoint import Loaded, load_checkpoint
-from ...runs.find import find_checkpoint
+from ...runs.find import find_named_checkpoint
 from ...runs.samples import Read, choose_sequences, read_samples
 from ..loading import (
     CHECKPOINT_HELP,
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     check_split(args.split)
     if not 1 <= args.num_sequences <= MOST_SEQUENCES:
         raise UserError(f"--num-sequences: expected 1 to {MOST_SEQUENCES}, got {args.num_sequences}")
-    path = find_checkpoint(args.checkpoint)
+    path = find_named_checkpoint(args.checkpoint)
     loaded = load_checkpoint(path, args.split, prepare_loading(args))
     kind, size = KINDS[find_kind(loaded)], len(loaded.dataset)
     if args.num_sequences > size:

@@ -6,9 +6,9 @@ from typing import Sequence
 import numpy as np
 
 from ...runs.checkpoint import load_checkpoint
-from ...runs.find import find_checkpoint, find_files
+from ...runs.find import find_files, find_named_checkpoint
 from ...runs.rows import name_experiment
-from ...runs.skips import Skips, count_skips, pool_skips
+from ...runs.skips import Skips, measure_skips, pool_skips
 from ...runs.tradeoff import find_experiment
 from ..command import as_table
 from ..loading import (
@@ -37,9 +37,9 @@ def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns its numbers as a table."""
     look = check_picture(args)
     check_split(args.split)
-    files = find_files(args.checkpoints, find_checkpoint)
+    files = find_files(args.checkpoints, find_named_checkpoint)
     overrides = prepare_loading(args)
-    runs = [count_skips(load_checkpoint(file, args.split, overrides)) for file in files]
+    runs = [measure_skips(load_checkpoint(file, args.split, overrides)) for file in files]
     find_experiment(runs)
     skips = pool_skips(runs)
     title = choose_title(args, f"{name_experiment(runs[0].options)}, split {args.split}")

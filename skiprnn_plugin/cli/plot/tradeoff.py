@@ -9,7 +9,8 @@ import numpy as np
 from ...runs.checkpoint import sweep_runs
 from ...runs.find import find_files
 from ...runs.groups import deviation, mean
-from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Series, Tradeoff, collect
+from ...runs.series import Series
+from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Tradeoff, collect_tradeoff
 from ..command import as_table
 from ..loading import (
     RUN_HELP,
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> str:
     look = check_picture(args)
     check_split(args.split)
     files = find_files(args.runs)
-    tradeoff = collect(sweep_runs(files, args.split, prepare_sweep(args)), args.metric)
+    tradeoff = collect_tradeoff(sweep_runs(files, args.split, prepare_sweep(args)), args.metric)
     title = choose_title(args, _make_title(tradeoff, args.split))
     write_picture(lambda: draw(tradeoff, title), args.output, look)
     return as_markdown(tradeoff)

@@ -7,7 +7,7 @@ from typing import Optional, Sequence, TextIO
 
 from ...arguments import UserError
 from ...reading import show_progress
-from ...runs.checkpoint import load_hub
+from ...runs.checkpoint import load_named_hub
 from ..command import add_version, drop_output, run_command
 from ..loading import HUB_HELP, add_dial_arguments, add_loading_arguments, add_video_arguments, prepare_loading
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, output: TextIO) -> Optional[str]:
         raise UserError(f"--threshold: expected a number above 0 and at most 1, got {threshold}")
     if not args.inputs and not args.text:
         raise UserError("expected an INPUT or --text, got none")
-    hub = load_hub(args.checkpoint, prepare_loading(args))
+    hub = load_named_hub(args.checkpoint, prepare_loading(args))
     if args.threshold is not None and not has_spans(hub):
         raise UserError(f"--threshold: expected a model that predicts classes at every step, got {hub.cfg.task._name}")
     check_inputs(hub, args.inputs, args.text)

@@ -14,17 +14,17 @@ from ..reference import real_steps
 from ..types import Gate, Operands, Options, Results, SkipState, flatten_weights, group_weights
 from . import backward as backward_by_update
 from . import forward as forward_by_update
-from .forward import Inputs, Step
+from .forward import Inputs, Iteration
 
 
 def forward(
     operands: Operands, weights: Sequence[Tensor], options: Options, keep: bool
 ) -> Tuple[Results, List[Tensor]]:
     """The results; and what the backward needs if it is to ``keep`` that: the iterations' sizes, and one tensor for all
-    updates of each thing that a ``Step`` holds."""
+    updates of each thing that an ``Iteration`` holds."""
     inputs = _inputs(operands, weights, options)
-    output, state, updates, steps = forward_by_update.forward(inputs, keep)
-    return Results(output, *state, updates), _pack(inputs, steps) if keep else []
+    output, state, updates, iterations = forward_by_update.forward(inputs, keep)
+    return Results(output, *state, updates), _pack(inputs, iterations) if keep else []
 
 
 def backward(
@@ -38,9 +38,9 @@ def backward(
 ) -> Tuple[Operands, List[Tensor]]:
     """The gradients of the operands and of the weights, from those of the results."""
     inputs = _inputs(operands, weights, options)
-    steps = _unpack(saved, inputs)
+    iterations = _unpack(saved, inputs)
     with torch.no_grad(), torch.autocast(updates.device.type, enabled=False):
-        d_operands, d_weights = backward_by_update.backward(inputs, steps, updates, gradients, need_dx)
+        d_operands, d_weights = backward_by_update.backward(inputs, iterations, updates, gradients, need_dx)
     return d_operands, flatten_weights(d_weights)
 
 
@@ -79,39 +79,42 @@ def _inputs(operands: Operands, weights: Sequence[Tensor], options: Options) -> 
     )
 
 
-def _pack(inputs: Inputs, steps: List[Step]) -> List[Tensor]:
-    """The steps as tensors of all updates; empties ``steps``."""
+def _pack(inputs: Inputs, iterations: List[Iteration]) -> List[Tensor]:
+    """The iterations as tensors of all updates; empties ``iterations``."""
     state = inputs.state
     every = torch.arange(len(inputs.x), device=state.h.device)
-    rows = [every if step.rows is None else step.rows for step in steps]
+    rows = [every if iteration.rows is None else iteration.rows for iteration in iterations]
     sizes = torch.tensor([len(places) for places in rows], dtype=torch.int64, device="cpu")
-    columns = [rows, [step.times for step in steps], [step.p for step in steps]]
+    columns = [rows, [iteration.times for iteration in iterations], [iteration.p for iteration in iterations]]
     columns += zip(
-        *((*step.h, *(step.c if inputs.cell.has_c else ()), *(k for kept in step.kept for k in kept)) for step in steps)
+        *(
+            (*iteration.h, *(iteration.c if inputs.cell.has_c else ()), *(k for kept in iteration.kept for k in kept))
+            for iteration in iterations
+        )
     )
-    if not steps:
+    if not iterations:
         width = len(inputs.weights) * (1 + inputs.cell.has_c + inputs.cell.num_kept)
         empty = (state.h.new_empty(0, state.h.shape[-1]) for _ in range(width))
         return [sizes, every[:0], every[:0].clone(), state.p[:0].clone(), *empty]
     del rows
-    steps.clear()
+    iterations.clear()
     packed = [sizes]
     while columns:  # so that no more than one column is there twice
         packed.append(torch.cat(list(columns.pop(0))))
     return packed
 
 
-def _unpack(packed: Sequence[Tensor], inputs: Inputs) -> List[Step]:
+def _unpack(packed: Sequence[Tensor], inputs: Inputs) -> List[Iteration]:
     batch, layers, num_kept = len(inputs.x), len(inputs.weights), inputs.cell.num_kept
     sizes = packed[0].tolist()
     columns = zip(*(column.split(sizes) for column in packed[1:]))
-    steps: List[Step] = []
+    iterations: List[Iteration] = []
     before = torch.arange(batch, device=inputs.x.device)
     for rows, times, p, *flat in columns:
         parent = None if len(rows) == len(before) else torch.searchsorted(before, rows)
         h, rest = flat[:layers], flat[layers:]
         c, rest = (rest[:layers], rest[layers:]) if inputs.cell.has_c else ([None] * layers, rest)
         kept = [tuple(rest[i : i + num_kept]) for i in range(0, len(rest), num_kept)]
-        steps.append(Step(None if len(rows) == batch else rows, times, parent, p, h, c, kept))
+        iterations.append(Iteration(None if len(rows) == batch else rows, times, parent, p, h, c, kept))
         before = rows
-    return steps
+    return iterations

@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     biases: Sequence[Tensor]
 
 
-class Step(NamedTuple):
+class Iteration(NamedTuple):
     """One iteration's updates. ``h``, ``c`` and ``kept`` hold a tensor, or a tuple of tensors, for each layer.
 
     Attributes:
@@ -60,32 +60,36 @@ class Step(NamedTuple):
     kept: Sequence[Tuple[Tensor, ...]]
 
 
-def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List[Step]]:
-    """Output, state and updates as ``reference.scan`` returns them, and the iterations' steps, a list that is empty
-    unless ``keep``, which says that a backward pass will follow."""
+def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List[Iteration]]:
+    """Output, state and updates as ``reference.scan`` returns them, and the iterations, a list that is empty unless
+    ``keep``, which says that a backward pass will follow."""
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
     begin, end = inputs.begin, inputs.end
     clock = Clock(end, inputs.schedule, inputs.noise, inputs.threshold)
     final = SkipState(*(None if part is None else part.clone(memory_format=torch.contiguous_format) for part in state))
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
-    step, steps, made = start(inputs), [], []
+    iteration, iterations, made = start(inputs), [], []
     t, active = clock.find(rows, state.p, state.acc, begin)
     while len(rows) > 0:
         parent = None
         if active is not None:
-            _store(final, step, rows, (~active).nonzero().squeeze(1))
+            _store(final, iteration, rows, (~active).nonzero().squeeze(1))
             parent = active.nonzero().squeeze(1)
             rows, t, zero = rows[parent], t[parent], zero[parent]
             if len(rows) == 0:
                 break
         some_rows = None if len(rows) == batch else rows
-        h, c = pick(step.h, parent), pick(step.c, parent)
+        h, c = pick(iteration.h, parent), pick(iteration.c, parent)
         h, c, kept = candidates(inputs, inputs.x[rows, t], h, c, some_rows)
-        p = pick((step.p,), parent)[0] if gate is None else update_probability(c if has_c else h, gate, state.p.dtype)
-        step = Step(some_rows, t, parent, p, h, c, kept)
+        p = (
+            pick((iteration.p,), parent)[0]
+            if gate is None
+            else update_probability(c if has_c else h, gate, state.p.dtype)
+        )
+        iteration = Iteration(some_rows, t, parent, p, h, c, kept)
         made.append((rows, t) if inputs.last_only else (rows, t, h[-1]))
         if keep:
-            steps.append(step)
+            iterations.append(iteration)
         t, active = clock.find(rows, p, zero, t + 1)
     updates = state.p.new_zeros(inputs.real.shape)
     if made:
@@ -94,16 +98,16 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     if gate is not None:
         final = final._replace(acc=_final_acc(updates, final.p, state.acc, begin, end))
     if inputs.last_only:
-        return final.h[-1].clone(), final, updates, steps
+        return final.h[-1].clone(), final, updates, iterations
     output = torch.cat([state.h[-1], *(top for _, _, top in made)])[held_after(updates)]
-    return output.masked_fill(~inputs.real.unsqueeze(-1), 0), final, updates, steps
+    return output.masked_fill(~inputs.real.unsqueeze(-1), 0), final, updates, iterations
 
 
-def start(inputs: Inputs) -> Step:
-    """The initial state in the form of a step: what the first update finds."""
+def start(inputs: Inputs) -> Iteration:
+    """The initial state in the form of an iteration: what the first update finds."""
     state = inputs.state
     c = state.c.unbind(0) if inputs.cell.has_c else (None,) * len(state.h)
-    return Step(None, None, None, state.p, state.h.unbind(0), c, ())
+    return Iteration(None, None, None, state.p, state.h.unbind(0), c, ())
 
 
 def pick(tensors: Sequence[Optional[Tensor]], places: Optional[Tensor]) -> List[Optional[Tensor]]:
@@ -150,11 +154,11 @@ def held_after(updates: Tensor) -> Tensor:
     return entries.cummax(1).values
 
 
-def _store(final: SkipState, step: Step, rows: Tensor, ended: Tensor) -> None:
+def _store(final: SkipState, iteration: Iteration, rows: Tensor, ended: Tensor) -> None:
     """Copy the states of the sequences that have ended, at positions ``ended`` of ``rows``, into ``final``."""
     sequences = rows[ended]
-    final.p[sequences] = step.p[ended]
-    for layer, (h, c) in enumerate(zip(step.h, step.c)):
+    final.p[sequences] = iteration.p[ended]
+    for layer, (h, c) in enumerate(zip(iteration.h, iteration.c)):
         final.h[layer, sequences] = h[ended]
         if c is not None:
             final.c[layer, sequences] = c[ended]

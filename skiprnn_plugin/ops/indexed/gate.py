@@ -22,7 +22,7 @@ from torch import Tensor
 from ..clock import values_before_rounding
 from ..reference import update_probability
 from ..types import Results
-from .forward import Inputs, Step, candidates, held_after, pick
+from .forward import Inputs, Iteration, candidates, held_after, pick
 from .gradients import MANY, StateGradients, add_inner_products, replace_rows
 from .skipped import Skipped, list_skipped
 
@@ -55,27 +55,27 @@ class GateGradients:
         acc: gradient of the accumulated probability, [B].
     """
 
-    def __init__(self, inputs: Inputs, steps: List[Step], updates: Tensor, gradients: Results):
+    def __init__(self, inputs: Inputs, iterations: List[Iteration], updates: Tensor, gradients: Results):
         self.inputs, self.direct = inputs, gradients.updates
         self.learned = inputs.schedule is None
         self.p, self.acc = gradients.p.clone(), gradients.acc.clone()
         self.weight = torch.zeros_like(inputs.gate.weight, dtype=self.p.dtype)
         self.bias = torch.zeros_like(inputs.gate.bias, dtype=self.p.dtype)
-        held, sizes = held_after(updates), [len(updates), *(len(step.times) for step in steps)]
+        held, sizes = held_after(updates), [len(updates), *(len(iteration.times) for iteration in iterations)]
         self.skipped = list_skipped(updates, inputs.real, held, sizes)
-        self._find_terms(steps, updates, held, sizes)
+        self._find_terms(iterations, updates, held, sizes)
 
-    def _find_terms(self, steps: List[Step], updates: Tensor, held: Tensor, sizes: List[int]) -> None:
+    def _find_terms(self, iterations: List[Iteration], updates: Tensor, held: Tensor, sizes: List[int]) -> None:
         """Compute what is known of the gate at all steps before the pass begins: ``v``, ``uncapped`` and ``terms``."""
         batch, length = updates.shape
         first = torch.arange(batch, device=held.device)
-        p = torch.cat([self.inputs.state.p, *(step.p for step in steps)])
+        p = torch.cat([self.inputs.state.p, *(iteration.p for iteration in iterations)])
         before = torch.cat([first.unsqueeze(1), held], 1)[:, :length]  # the state that each step finds
         self.v, self.uncapped = values_before_rounding(p[before], self.inputs.state.acc, updates, self.inputs.real)
         self.terms: List[UpdateTerms] = []
-        if steps and self.learned:
-            rows = torch.cat([first if step.rows is None else step.rows for step in steps])
-            place = rows, torch.cat([step.times for step in steps])
+        if iterations and self.learned:
+            rows = torch.cat([first if iteration.rows is None else iteration.rows for iteration in iterations])
+            place = rows, torch.cat([iteration.times for iteration in iterations])
             new, old = p[batch:], p[before[place]]
             columns = self.direct[place], new - old, new * (1 - new), self.v[place], self.uncapped[place].to(p.dtype)
             self.terms = [UpdateTerms(*terms) for terms in zip(*(column.split(sizes[1:]) for column in columns))]
@@ -86,24 +86,29 @@ class GateGradients:
         return self.weight.to(gate.weight.dtype), self.bias.to(gate.bias.dtype)
 
     def pass_updates(
-        self, step: Step, dh: List[Tensor], dc: List[Optional[Tensor]], old_h: Sequence[Tensor], old_c: Sequence
+        self,
+        iteration: Iteration,
+        dh: List[Tensor],
+        dc: List[Optional[Tensor]],
+        old_h: Sequence[Tensor],
+        old_c: Sequence,
     ) -> None:
-        """Pass the updates of ``step``, which changed ``old_h``, ``old_c``. The lists ``dh`` and ``dc`` hold the
+        """Pass the updates of ``iteration``, which changed ``old_h``, ``old_c``. The lists ``dh`` and ``dc`` hold the
         gradients of the states after them; what comes back through the gate is added there."""
-        dp, dacc = pick((self.p, self.acc), step.rows)
+        dp, dacc = pick((self.p, self.acc), iteration.rows)
         if self.learned:
             terms = self.terms.pop()
             du = torch.addcmul(torch.addcmul(terms.direct, dp, terms.change), dacc, terms.v, value=-1)
-            du = add_inner_products(du, dh, dc, step.h, step.c, old_h, old_c)
+            du = add_inner_products(du, dh, dc, iteration.h, iteration.c, old_h, old_c)
             new_dp, slope = terms.uncapped * du, terms.slope
         else:
-            new_dp, slope = torch.zeros_like(dp), step.p * (1 - step.p)
-        self.p = replace_rows(self.p, step.rows, new_dp)
-        self.acc = replace_rows(self.acc, step.rows, new_dp.clone())
+            new_dp, slope = torch.zeros_like(dp), iteration.p * (1 - iteration.p)
+        self.p = replace_rows(self.p, iteration.rows, new_dp)
+        self.acc = replace_rows(self.acc, iteration.rows, new_dp.clone())
         if self.inputs.cell.has_c:
-            self._pass_logit(dp * slope, dc, step.c)
+            self._pass_logit(dp * slope, dc, iteration.c)
         else:
-            self._pass_logit(dp * slope, dh, step.h)
+            self._pass_logit(dp * slope, dh, iteration.h)
 
     def _pass_logit(self, d_logit: Tensor, d_states: List[Tensor], states: Sequence[Tensor]) -> None:
         """From the gradient [N] of w . q + b to those of w and b, and of the states that make q (in ``d_states``)."""
@@ -115,12 +120,12 @@ class GateGradients:
             weight = gate.weight[0, columns].to(d_states[layer].dtype)
             d_states[layer] = torch.addcmul(d_states[layer], d_logit.unsqueeze(1).to(weight.dtype), weight)
 
-    def pass_skipped(self, step: Step, states: StateGradients) -> None:
-        """Pass the steps skipped after the updates of ``step``: only ``p`` and ``acc`` change."""
+    def pass_skipped(self, iteration: Iteration, states: StateGradients) -> None:
+        """Pass the steps skipped after the updates of ``iteration``: only ``p`` and ``acc`` change."""
         skipped = self.skipped.pop()
         if not skipped.counts:
             return
-        rows = skipped.order if step.rows is None else step.rows[skipped.order]
+        rows = skipped.order if iteration.rows is None else iteration.rows[skipped.order]
         dp, dacc = self.p[rows], self.acc[rows]
         place = skipped.rows, skipped.times
         uncapped = self.uncapped[place].to(dp.dtype)
@@ -128,7 +133,7 @@ class GateGradients:
         gain = change = torch.zeros_like(uncapped)
         rest = uncapped
         if self.learned:
-            gain, change = compare_skipped(self.inputs, step, skipped, rows, states)
+            gain, change = compare_skipped(self.inputs, iteration, skipped, rows, states)
             gain, change = uncapped * (gain + self.direct[place]), uncapped * change
             rest = uncapped * (1 - self.v[place])
         by_step = zip(*(terms.split(skipped.counts) for terms in (gain, change, rest)))
@@ -141,21 +146,21 @@ class GateGradients:
 
 
 def compare_skipped(
-    inputs: Inputs, step: Step, skipped: Skipped, rows: Tensor, states: StateGradients
+    inputs: Inputs, iteration: Iteration, skipped: Skipped, rows: Tensor, states: StateGradients
 ) -> Tuple[Tensor, Tensor]:
     """How reading each skipped step would have changed the loss and p: <dS_t, S~_t - S> and p~_t - p, [N] each.
 
     Args:
         inputs: those of the forward pass.
-        step: the iteration that made the states that are held.
+        iteration: the one that made the states that are held.
         skipped: the N steps skipped after it.
         rows: the sequences of ``skipped.order``, int64 [M].
         states: the gradients of the states.
     """
     order = skipped.order
-    h, c = pick(step.h, order), pick(step.c, order)
+    h, c = pick(iteration.h, order), pick(iteration.c, order)
     recurred = [inputs.cell.recur(h_layer, w) for h_layer, w in zip(h, inputs.weights)]
-    held = (h, c, pick(states.h, rows), pick(states.c, rows), recurred, [step.p[order]])
+    held = (h, c, pick(states.h, rows), pick(states.c, rows), recurred, [iteration.p[order]])
     results, done = [], 0
     for count in skipped.counts:  # many sequences that skip their j-th step: they are the first ones, so no copy
         if count < MANY:

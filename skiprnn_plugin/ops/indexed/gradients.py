@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..cells import add_product
-from ..types import LayerWeights, Results
+from ..types import PER_LAYER, LayerWeights, Results
 from .forward import Inputs, pick
 
 MANY = 64  # rows from which on a product of their own is worthwhile
@@ -74,7 +74,8 @@ class WeightGradients:
         # Half precision would lose what many steps add up to
         self.wide = torch.promote_types(inputs.x.dtype, torch.float32)
         self.sums = [
-            LayerWeights(*(torch.zeros_like(weight, dtype=self.wide) for weight in layer[:4])) for layer in self.weights
+            LayerWeights(*(torch.zeros_like(weight, dtype=self.wide) for weight in layer[:PER_LAYER]))
+            for layer in self.weights
         ]
         self.pending: List[List[Tuple[Tensor, ...]]] = [[] for _ in self.weights]
 
@@ -101,7 +102,7 @@ class WeightGradients:
             if factors:
                 self._multiply(layer)
         return [
-            LayerWeights(*(total.to(weight.dtype) for total, weight in zip(layer_sums[:4], layer)))
+            LayerWeights(*(total.to(weight.dtype) for total, weight in zip(layer_sums[:PER_LAYER], layer)))
             for layer_sums, layer in zip(self.sums, self.weights)
         ]
 

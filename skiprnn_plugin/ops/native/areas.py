@@ -1,4 +1,4 @@
-"""Large areas of memory that are used again: a training step needs one as large as the last step did, and new memory
+"""Large areas of memory that are used again: a training update needs one as large as the last one did, and new memory
 has to be cleared by the system first, which is slow on virtual machines."""
 
 import mmap
