@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import math
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
