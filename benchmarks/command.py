@@ -40,6 +40,11 @@ def begin_report(**settings: Any) -> Dict[str, Any]:
     }
 
 
+def describe_origin(report: Mapping[str, Any]) -> str:
+    """The commit and the date of a report, as in "commit 1234567, 2026-11-30T12:00:00+00:00"."""
+    return f"commit {report['commit'] or 'unknown'}, {report['date']}"
+
+
 def write_report(report: Dict[str, Any], output: Optional[Path], text: Optional[str] = None) -> None:
     """Write the JSON to ``output``, if it is given, and ``text``, if it is given, to a file .md beside it."""
     if output is None:

@@ -34,7 +34,7 @@ from skiprnn_plugin.modules import SkipGRU, SkipLSTM
 from skiprnn_plugin.runs.checkpoint import Loaded, load_checkpoint
 from skiprnn_plugin.runs.find import find_file
 
-from .command import begin_report, check_options, write_report
+from .command import begin_report, check_options, describe_origin, write_report
 from .timing import time_interleaved
 
 STEPS = 200
@@ -142,7 +142,7 @@ def describe_place(report: Dict[str, Any]) -> str:
     machine, versions = report["machine"], report["versions"]
     return (
         f"{machine['processor']} ({machine['instructions']}), torch {versions['torch']}, onnxruntime "
-        f"{versions['onnxruntime']}; commit {report['commit']}, {report['date']}."
+        f"{versions['onnxruntime']}; {describe_origin(report)}."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from skiprnn_plugin.writing import write_whole
 
 from . import limits, summary
+from .command import describe_origin
 from .merge import merge
 
 MIB = 1024 * 1024
@@ -66,7 +67,7 @@ def as_markdown(report: Dict[str, Any]) -> str:
     lines = [
         f"Suite {report['suite']}, {machine['device'] or machine['processor']}, {machine['cores']} cores, "
         + ", ".join(f"{name} {version}" for name, version in versions.items() if version)
-        + f"; commit {report['commit'] or 'unknown'}, {report['date']}.",
+        + f"; {describe_origin(report)}.",
         "",
         "By mode: microseconds per step of the whole batch, median (minimum), x ratio of median to fastest peer's.",
     ]

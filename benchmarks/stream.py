@@ -23,7 +23,7 @@ from tqdm import tqdm
 from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.modules import SkipGRU, to_torch
 
-from .command import begin_report, check_options, write_report
+from .command import begin_report, check_options, describe_origin, write_report
 from .timing import time_interleaved
 
 LONG = 400  # steps of the sequences that C code reads in one call, and that many sequences read again and again
@@ -219,8 +219,8 @@ def as_markdown(report: Dict[str, Any]) -> str:
     ]
     return (
         f"Reading sample by sample; {machine['processor']} ({machine['instructions']}), one thread, "
-        f"torch {versions['torch']}, onnxruntime {versions['onnxruntime']}; commit {report['commit']}, "
-        f"{report['date']}.\nMedian processor time of a call, of a step, or of a tick of all streams; how many times "
+        f"torch {versions['torch']}, onnxruntime {versions['onnxruntime']}; {describe_origin(report)}.\n"
+        "Median processor time of a call, of a step, or of a tick of all streams; how many times "
         "that of the first row with the same sizes and use.\n\n"
         + as_table(["streams", "features", "units", "used", "contestant", "us", "times the first"], rows)
         + "\n"

@@ -29,7 +29,7 @@ from skiprnn_plugin.runs.find import find_file, find_files, is_checkpoint
 from skiprnn_plugin.runs.rows import describe
 from skiprnn_plugin.runs.tradeoff import find_experiment
 
-from .command import begin_report, check_options, write_report
+from .command import begin_report, check_options, describe_origin, write_report
 from .timing import time_interleaved
 
 MODES = ("training", "inference", "one by one")
@@ -159,7 +159,7 @@ def as_markdown(report: Dict[str, Any]) -> str:
     count = " or ".join(map(str, sorted({entry["sequences"] for entry in entries})))
     return (
         f"{report['task']}, split {report['split']}, {count} sequences; {machine['processor']}, {report['threads']} "
-        f"threads, torch {versions['torch']}; commit {report['commit'] or 'unknown'}, {report['date']}.\n"
+        f"threads, torch {versions['torch']}; {describe_origin(report)}.\n"
         "Median time per sequence, and how many times as fast as the better of torch's models that is.\n\n"
         + as_table(["model", "used", *modes], list(lines.values()))
         + "\n"

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.models.seq2seq import SkipRNNSeq2SeqConfig, SkipRNNSeq2SeqModel
 
-from .command import begin_report, check_options, write_report
+from .command import begin_report, check_options, describe_origin, write_report
 from .timing import time_interleaved
 
 WORDS = 1000  # different words of each language
@@ -181,8 +181,8 @@ def as_markdown(report: Dict[str, Any]) -> str:
     return (
         f"{report['batch_size']} sources, beam {report['beam']}, {report['target_words']} words of translation, "
         f"{report['hidden_size']} units in each direction; {machine['processor']} ({machine['instructions']}), "
-        f"threads: {report['threads']}, torch {versions['torch']}; commit {report['commit'] or 'unknown'}, "
-        f"{report['date']}.\nMedian times of a batch; how many times as fast as {THEIRS} both together are.\n\n"
+        f"threads: {report['threads']}, torch {versions['torch']}; {describe_origin(report)}.\n"
+        f"Median times of a batch; how many times as fast as {THEIRS} both together are.\n\n"
         + as_table(head, rows)
         + "\n"
     )
