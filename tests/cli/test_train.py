@@ -8,6 +8,7 @@ import pytest
 from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.prepare import main as prepare
+from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.cli.train import main
 
 from ..tiny_features import write_features
@@ -300,3 +301,24 @@ def test_a_bad_number_in_a_split_that_is_not_trained_on(capsys, tmp_path):
     wrote, error = capsys.readouterr().err.splitlines()
     assert wrote == f"wrote {tmp_path}/run/checkpoint_best.pt"
     assert error.startswith(f"skiprnn-train: error: {folder}/test1.npy: sequence 'test1' ")
+
+
+@pytest.mark.parametrize("is_regression", [False, True])
+def test_runs_of_different_data_are_not_averaged(capsys, tmp_path, is_regression):
+    """Although all have the folder ``data``, and a regression's recordings may be the same."""
+    labels = [np.arange(20.0) / 10, np.arange(20.0) / 10, np.arange(20.0)] if is_regression else [LABELS] * 3
+    for number in range(3):
+        run, recordings = tmp_path / f"run{number}", RECORDINGS if number < 2 or is_regression else RECORDINGS[::-1]
+        np.savez(tmp_path / "own.npz", *recordings, labels=labels[number])
+        options = ("--seed", number, "--max-updates", 5 + number, "--hidden-size", 6, "--regression")
+        assert (
+            main([*map(str, (tmp_path / "own.npz", "--save-dir", run, *options[: None if is_regression else -1]))]) == 0
+        )
+    capsys.readouterr()
+    assert report([str(tmp_path / f"run{number}") for number in range(3)]) == 0
+    printed = capsys.readouterr()
+    rows = [line.strip("| ").split(" | ") for line in printed.out.splitlines()[2:4]]
+    assert [(row[0].rpartition(", ")[0], row[-2]) for row in rows] == [
+        (f"Skip GRU, data of {tmp_path}/run{number}", count) for number, count in ((0, "2"), (2, "1"))
+    ]
+    assert "differ in" not in printed.err
