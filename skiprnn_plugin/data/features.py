@@ -191,6 +191,8 @@ class FolderFacts(NamedTuple):
         record: what ``prepare.json`` says about the encoding of videos; None if it can't be read.
         feature_names: what ``prepare.json`` says about the names of the features; None if they have none.
         targets: the statistics of the numbers to predict; None if the model predicts classes.
+        sequence_column: the column of the table that the folder was made from which says what sequence a step belongs
+            to; None if it is not known.
     """
 
     class_names: List[str]
@@ -199,6 +201,7 @@ class FolderFacts(NamedTuple):
     record: Optional[Dict[str, Any]] = None
     feature_names: Optional[List[str]] = None
     targets: Optional[Statistics] = None
+    sequence_column: Optional[str] = None
 
     def as_state(self) -> Dict[str, Any]:
         """The facts in types that torch loads without running code."""

@@ -151,6 +151,17 @@ def test_tables(prints, tmp_path, delimiter, decimal):
     assert {split: len(found) for split, found in labels.items()} == {"train": 8, "valid": 2, "test": 2}
 
 
+def test_names_in_quotation_marks_may_hold_what_separates_columns(prints, fails, tmp_path):
+    lines = [f"s{n}, {n % 2}, {n}, {step}" for n in range(8) for step in range(2)]
+    (tmp_path / "own.csv").write_text("\n".join(['sequence, label, "x, of\nall", "a;b;c;d;e"', *lines]))
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "data")
+    assert json.loads((tmp_path / "data/prepare.json").read_text())["feature_names"] == ["x, of\nall", "a;b;c;d;e"]
+    with open(tmp_path / "own.csv", "a") as file:
+        file.write("\ns9,0,up,1\n")
+    message = fails(main, "features", tmp_path / "own.csv", tmp_path / "no")
+    assert "own.csv:19: column 'x, of\\nall': expected a number, got 'up'" in message
+
+
 def test_tables_with_other_columns(prints, tmp_path):
     """Subjects, or splits, decide; other names and columns that are no features are told by options."""
     names = ("id", "activity", "subject", "time", "x", "y")
