@@ -236,9 +236,14 @@ class Frames(NamedTuple):
         """From [any number of steps, D] to float32 [T, D]. Raises ValueError if a step that is kept is not finite, or
         is not in the range of float32."""
         frames = self.fit.cropped(array)
-        if self.statistics is not None:  # in float64, as float32 could not tell large numbers that differ little
-            frames = self.statistics.normalize(as_finite(frames, np.float64))
-        return self.fit.padded(as_finite(frames, np.float32))
+        if self.statistics is None:
+            return self.fit.padded(as_finite(frames, np.float32))
+        # In float64, as float32 could not tell large numbers that differ little
+        frames = self.statistics.normalize(as_finite(frames, np.float64))
+        try:
+            return self.fit.padded(as_finite(frames, np.float32))
+        except ValueError as error:
+            raise ValueError(f"in units of the training data's standard deviation: {error}") from error
 
 
 class FeatureDataset(StoredDataset):

@@ -101,8 +101,12 @@ def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
             "labels: expected finite numbers to predict, [N] or [N, outputs], got float64 (2,) with NaN or infinity",
         ),
         ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array([[1, 2]])},
+            "in one row, got int64 (1, 2); --regression predicts several numbers",
+        ),
     ],
-    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
+    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan", "outputs"],
 )
 def test_wrong_lists(fails, tmp_path, arrays, message):
     np.savez(tmp_path / "own.npz", **{"labels": NAMES, **arrays})
