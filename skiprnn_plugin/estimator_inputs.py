@@ -1,8 +1,11 @@
 """Checks of what users of the estimators pass as X and y."""
 
+import contextlib
 from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
+
+from .reading import first_sentence
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
 LARGEST = 1e150  # whose square is a float64
@@ -10,11 +13,27 @@ ONE = "Reshape your data: one recording goes in as [X]"
 NUMBERS = "expected a list of arrays [T, D], or an array [N, T, D]"
 
 
+def _without_torch(value: Any) -> Any:
+    """A tensor of torch such that numpy takes it: on the CPU, without a gradient, and of no type that numpy lacks."""
+    if not hasattr(value, "detach"):
+        return value
+    value = value.detach().cpu()
+    return value.float() if str(value.dtype) == "torch.bfloat16" else value
+
+
+def _with_numbers(array: np.ndarray) -> np.ndarray:
+    """An array of objects that are all numbers, such as pandas makes, as float64; any other array as it is."""
+    if array.dtype.kind == "O" and not any(isinstance(value, (str, bytes, bool)) for value in array.flat):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            return array.astype(np.float64)
+    return array
+
+
 def _as_array(y: Sequence[Any]) -> np.ndarray:
     if np.ma.is_masked(y):
         raise ValueError("y: expected a label for each recording, got masked ones")
     try:
-        return np.asarray(y)
+        return np.asarray(_without_torch(y))
     except ValueError as error:
         raise ValueError("y: expected one row for each recording, got rows of different lengths") from error
 
@@ -37,10 +56,13 @@ def as_labels(y: Sequence[Any], size: int) -> np.ndarray:
         elif others:
             raise ValueError(f"y: expected labels that are all numbers, or all texts, got {others[0]!r}")
         else:
-            labels = np.asarray(list(values), dtype=str)
+            # A subclass, such as an Enum, may turn into another text
+            labels = np.asarray([str.__str__(value) for value in values])
     if labels.dtype.kind not in "biufU":
         raise ValueError(f"y: expected labels that are numbers, bools or texts, got {labels.dtype}")
     if labels.dtype.kind == "f":
+        if labels.dtype.itemsize > 8:  # which checkpoints do not hold
+            labels = labels.astype(np.float64)
         if not np.isfinite(labels).all():
             raise ValueError("y: expected finite numbers, got NaN or infinity")
         fractions = labels[labels != np.floor(labels)]
@@ -58,18 +80,19 @@ def as_targets(y: Sequence[Any], size: int) -> Tuple[np.ndarray, bool]:
     Raises:
         ValueError: there are more or fewer, or one is not a finite number.
     """
-    targets = _as_array(y)
+    targets = _with_numbers(_as_array(y))
     if targets.ndim not in (1, 2) or len(targets) != size or targets.size == 0:
         raise ValueError(
             f"y: expected {size} numbers, or [{size}, outputs], a row for each recording, got shape {targets.shape}"
         )
     if targets.dtype.kind not in "iuf":
         raise ValueError(f"y: expected numbers, got {targets.dtype}; SkipRNNClassifier takes classes")
+    targets = targets.astype(np.float64)  # numpy would make a float32 of the limit
     if not np.isfinite(targets).all():
         raise ValueError("y: expected finite numbers, got NaN or infinity")
     if np.abs(targets).max() > LARGEST:
         raise ValueError(f"y: expected numbers up to {LARGEST:g}, got {np.abs(targets).max():g}")
-    return targets.reshape(size, -1).astype(np.float64), targets.ndim == 1
+    return targets.reshape(size, -1), targets.ndim == 1
 
 
 def as_recordings(X: Recordings, limit: float = LARGEST) -> List[np.ndarray]:
@@ -92,7 +115,10 @@ def as_recordings(X: Recordings, limit: float = LARGEST) -> List[np.ndarray]:
     for place, recording in enumerate(X):
         if np.ma.is_masked(recording):
             raise ValueError(f"X[{place}]: expected numbers, got masked ones")
-        array = np.asarray(recording)
+        try:
+            array = _with_numbers(np.asarray(_without_torch(recording)))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(f"X[{place}]: expected numbers [T, D], got {first_sentence(error)}") from error
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "iuf":
             hint = ". Complex data not supported" if array.dtype.kind == "c" else ""  # in scikit-learn's words

@@ -219,7 +219,16 @@ class SkipRNNEstimator(BaseEstimator):
 
     def used_samples(self, X: Recordings) -> List[np.ndarray]:
         """Which samples the model used: bool [T] for each recording."""
-        return self.hub_.used_samples(self._check(X), batch_size=self.batch_size)
+        return self._call("used_samples", X)
+
+    def _call(self, method: str, X: Recordings) -> Any:
+        """What a method of the hub returns for recordings. Raises ValueError if they are wrong."""
+        arrays = self._check(X)
+        try:
+            return getattr(self.hub_, method)(arrays, batch_size=self.batch_size)
+        except ValueError as error:  # a number may be too large once it is normalised
+            message = str(error)
+            raise ValueError(f"X{message[6:]}" if message.startswith("arrays[") else message) from error
 
     def _check(self, X: Recordings) -> List[np.ndarray]:
         """Recordings as arrays [T, D]; ValueError if they are none, or NotFittedError."""
@@ -243,13 +252,15 @@ class SkipRNNEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, path: Union[str, Path]):
-        """Read a file that :meth:`save` has written.
+        """Read a file that :meth:`save` has written, or the model in a folder of ``skiprnn-train``.
 
         Raises:
+            FileNotFoundError: the file does not exist, or the folder holds no model.
             ValueError: the file was not written by ``save``, or by that of another class.
         """
         with no_notes():
-            from .checkpoints import read_extra_state
+            from .checkpoints import find_checkpoint, read_extra_state
+        path = find_checkpoint(path)
         extra = read_extra_state(path)
         state = extra.get("estimator")
         if state is None:
@@ -261,7 +272,7 @@ class SkipRNNEstimator(BaseEstimator):
             other = {"classes": SkipRNNClassifier, "numbers": SkipRNNRegressor}[predicts].__name__
             raise ValueError(f"{path}: expected a model that predicts {cls._predicts}, got one for {other}.load")
         self = cls(**state["params"])
-        self.checkpoint_, self.history_ = Path(path).read_bytes(), extra["history"]
+        self.checkpoint_, self.history_ = path.read_bytes(), extra["history"]
         self.n_features_in_ = self.hub_.task.input_size
         self._restore(state)
         return self
@@ -300,7 +311,7 @@ class SkipRNNClassifier(ClassifierMixin, SkipRNNEstimator):
 
     def predict_proba(self, X: Recordings) -> np.ndarray:
         """The probability of each of ``classes_``, [N, classes]."""
-        return self.hub_.predict(self._check(X), batch_size=self.batch_size)
+        return self._call("predict", X)
 
     def predict(self, X: Recordings) -> np.ndarray:
         """The likeliest class of each recording, [N]."""
@@ -337,7 +348,7 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
 
     def predict(self, X: Recordings) -> np.ndarray:
         """The predicted numbers, float64 in the shape of the targets: [N] or [N, outputs]."""
-        values = self.hub_.predict(self._check(X), batch_size=self.batch_size)
+        values = self._call("predict", X)
         return values[:, 0] if self._is_flat else values
 
 

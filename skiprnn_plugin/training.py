@@ -283,10 +283,12 @@ def configure(plan: Plan, save_dir: str) -> DictConfig:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch."""
+    """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch, nor
+    those of the criterion about the last stage's samples, as another may be chosen."""
     with no_notes(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*pin_memory")
+        warnings.filterwarnings("ignore", message="--target-fraction: ")
         yield
 
 

@@ -1,7 +1,9 @@
 """The estimators, which work in the manner of scikit-learn."""
 
+import enum
 import logging
 import pickle
+import re
 import sys
 import threading
 import warnings
@@ -21,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, name_classes
+from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, as_targets, name_classes
 from skiprnn_plugin.parameters import draw_seed
 from skiprnn_plugin.quiet import no_notes
 from skiprnn_plugin.training import choose_stage
@@ -183,8 +185,10 @@ def test_works_without_scikit_learn():
 
 def test_a_target_is_for_the_budget():
     recordings, labels = make_recordings(12, seed=0)
-    with pytest.warns(UserWarning, match="target_fraction: .* of the samples are used, where 1.0% are wanted"):
+    with pytest.warns(UserWarning) as caught:
         model = small(target_fraction=0.01).fit(recordings, labels)
+    (message,) = [str(warning.message) for warning in caught if "target" in str(warning.message)]
+    assert re.match("target_fraction: .* of the samples are used, where 1.0% are wanted", message)
     assert model.hub_.cfg.criterion.target_fraction == 0.01
 
 
@@ -316,6 +320,10 @@ def test_bad_parameters(params, message):
         ([["a", "b"]], r"X\[0\]: expected numbers \[T, D\], got <U1 \(2, 1\)"),
         ([[1.0, float("nan")]], r"X\[0\]: expected finite numbers, got NaN or infinity"),
         ([[1.0], [-1e200]], r"X\[1\]: expected numbers up to 1e\+150, got 1e\+200"),
+        ([np.array([[1.0], [None]], object)], r"X\[0\]: expected finite numbers, got NaN or infinity"),
+        ([np.array([["1.5"]], object)], r"X\[0\]: expected numbers \[T, D\], got object \(1, 1\)"),
+        ([[[1.0], [1.0, 2.0]]], r"X\[0\]: expected numbers \[T, D\], got ValueError: setting an array element"),
+        ([torch.ones(3, 1).to_sparse()], r"X\[0\]: expected numbers \[T, D\], got TypeError"),
         ([[1.0], np.ma.array([1.0, 2.0], mask=[0, 1])], r"X\[1\]: expected numbers, got masked ones"),
     ],
 )
@@ -360,6 +368,46 @@ def test_texts_of_numpy_s_newer_type():
 def test_labels_of_mixed_types_that_are_numbers(y):
     labels = as_labels(y, 3)
     assert labels.dtype.kind == "i" and labels.tolist() == [1, 2, 1]
+
+
+class Activity(str, enum.Enum):
+    RUN = "run"
+    RUN_UP = "run up"
+
+
+@pytest.mark.parametrize("as_given", [list, lambda y: np.array(y, dtype=object)], ids=["list", "objects"])
+def test_texts_of_an_enumeration(as_given):
+    labels = as_labels(as_given([Activity.RUN, Activity.RUN_UP, "walk"]), 3)
+    assert labels.tolist() == ["run", "run up", "walk"]
+
+
+def test_labels_of_a_wider_type_than_checkpoints_hold():
+    labels = as_labels(np.array([1, 2], np.longdouble), 2)
+    assert labels.dtype == np.float64 and labels.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "recording",
+    [
+        np.array([[1, 2.5], [3, 4]], object),
+        torch.tensor([[1, 2.5], [3, 4]], requires_grad=True),
+        torch.tensor([[1, 2.5], [3, 4]], dtype=torch.bfloat16),
+    ],
+    ids=["objects", "gradient", "bfloat16"],
+)
+def test_numbers_in_other_containers(recording):
+    (array,) = as_recordings([recording])
+    assert array.dtype.kind == "f" and array.tolist() == [[1, 2.5], [3, 4]]
+    targets, _ = as_targets(recording, 2)
+    assert targets.dtype == np.float64 and targets.tolist() == [[1, 2.5], [3, 4]]
+
+
+def test_numbers_too_large_once_they_are_normalised(fitted):
+    recordings, _ = make_recordings(2, seed=0)
+    recordings[1][3, 0] = 1e100
+    for method in (fitted.predict_proba, fitted.used_samples):
+        with pytest.raises(ValueError, match=r"^X\[1\]: in units of the training data's standard deviation: .*float32"):
+            method(recordings)
 
 
 def test_numbers_too_large_for_the_model():
@@ -426,6 +474,8 @@ def test_use_before_fit_and_with_other_recordings(fitted, tmp_path):
     (tmp_path / "bad.pt").write_text("no checkpoint")
     with pytest.raises(ValueError, match="bad.pt: can't be loaded as a fairseq checkpoint"):
         SkipRNNClassifier.load(tmp_path / "bad.pt")
+    with pytest.raises(ValueError, match=r"expected a file that SkipRNNClassifier.save .* got another checkpoint$"):
+        SkipRNNClassifier.load("zoo:smartwatch")
 
 
 def test_seeds_and_names():

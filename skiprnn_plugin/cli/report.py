@@ -83,12 +83,15 @@ def report(args: argparse.Namespace) -> str:
         tables = [(table, found) for table, found in tables if found]
     tables += make_plain_tables(others)
 
+    # By when they were best, runs differ
+    is_best = args.checkpoint == "best" or all(file.name == "checkpoint_best.pt" for file in files)
+    repeated = ("seed", "num_updates") if is_best else ("seed",)
     lines, sections = [], []
     for table, found in tables:
         groups = group_runs(found, table) if table.rows else group_models(found)
         with_runs = [group for group in groups if group.runs]
         name = f"{table.name}: " if len(tables) > 1 else ""
-        for note in find_faults(with_runs, table, ("seed", "num_updates") if args.checkpoint == "best" else ("seed",)):
+        for note in find_faults(with_runs, table, repeated):
             print(f"{PROGRAM}: warning: {name}{note}", file=sys.stderr)
         shown = groups if args.all or args.table == "all" or not runs else with_runs
         split = args.split or table.split

@@ -5,7 +5,6 @@ import contextlib
 import importlib.util
 import math
 import os
-import re
 import sys
 import warnings
 from pathlib import Path
@@ -27,7 +26,6 @@ DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in th
 PARAMS = ("cell", "hidden_size", "num_layers", "target_fraction", "good_enough", "learning_rate", "batch_size")
 PARAMS += ("max_updates",)  # those of the estimators that are options of the same name
 SPLIT_SEED = "split_seed"
-OF_FAIRSEQ = re.compile(r" \([^()]*--[a-z][^()]*\)")  # in a warning, names of options that only fairseq-train has
 DATA_HELP = """
 recordings and their labels, classes or numbers to predict: an .npz file, such as numpy.savez(FILE, *arrays,
 labels=labels) writes, a .csv or .tsv file with a line for each sample, or a folder (see skiprnn-prepare features
@@ -251,8 +249,7 @@ def _train(args: argparse.Namespace, prepared: _Prepared) -> Path:
 
 @contextlib.contextmanager
 def _shown_warnings() -> Iterator[None]:
-    """A block after which its warnings about an option are printed, without the names of options of fairseq-train;
-    other warnings are not."""
+    """A block after which its warnings about an option are printed; other warnings are not."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -260,7 +257,7 @@ def _shown_warnings() -> Iterator[None]:
         name, _, text = str(warning.message).partition(":")
         name = name.removeprefix("--").replace("-", "_")
         if name in PARAMS:
-            print(f"{PROGRAM}: warning: {as_option(name)}:{OF_FAIRSEQ.sub('', text)}", file=sys.stderr)
+            print(f"{PROGRAM}: warning: {as_option(name)}:{text}", file=sys.stderr)
 
 
 def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:

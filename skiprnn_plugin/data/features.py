@@ -191,6 +191,8 @@ class FolderFacts(NamedTuple):
         record: what ``prepare.json`` says about the encoding of videos; None if it can't be read.
         feature_names: what ``prepare.json`` says about the names of the features; None if they have none.
         targets: the statistics of the numbers to predict; None if the model predicts classes.
+        sequence_column: the column of the table that the folder was made from which says what sequence a step belongs
+            to; None if it is not known.
     """
 
     class_names: List[str]
@@ -199,6 +201,7 @@ class FolderFacts(NamedTuple):
     record: Optional[Dict[str, Any]] = None
     feature_names: Optional[List[str]] = None
     targets: Optional[Statistics] = None
+    sequence_column: Optional[str] = None
 
     def as_state(self) -> Dict[str, Any]:
         """The facts in types that torch loads without running code."""
@@ -233,9 +236,14 @@ class Frames(NamedTuple):
         """From [any number of steps, D] to float32 [T, D]. Raises ValueError if a step that is kept is not finite, or
         is not in the range of float32."""
         frames = self.fit.cropped(array)
-        if self.statistics is not None:  # in float64, as float32 could not tell large numbers that differ little
-            frames = self.statistics.normalize(as_finite(frames, np.float64))
-        return self.fit.padded(as_finite(frames, np.float32))
+        if self.statistics is None:
+            return self.fit.padded(as_finite(frames, np.float32))
+        # In float64, as float32 could not tell large numbers that differ little
+        frames = self.statistics.normalize(as_finite(frames, np.float64))
+        try:
+            return self.fit.padded(as_finite(frames, np.float32))
+        except ValueError as error:
+            raise ValueError(f"in units of the training data's standard deviation: {error}") from error
 
 
 class FeatureDataset(StoredDataset):

@@ -14,9 +14,9 @@ from ..data.manifest import check_name, clean_value
 from ..data.targets import CURE, are_targets, find_missing
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
+from .tables import Decimals, open_file, read_table
 from .write_features import Source
 
-DELIMITERS = ",;\t"
 # Numbers as tables have them, not 1e5 or 1_0, which may be names. Whole ones may have a fraction of zeros, but a name
 # such as 1.10 may be the tenth recording of the first subject.
 NUMBER, WHOLE = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?"), re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -88,7 +88,7 @@ def read_csv(path: Path, columns: Columns, divide: Division, regression: Optiona
             the split train lacks a class; or ``divide`` has options of the user although a column decides.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open_file(path) as file:
             recordings, features, delimiter = _read(path, file, columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
@@ -168,16 +168,14 @@ def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> Non
 
 
 def _read(path: Path, file, columns: Columns):
-    header_line = file.readline()
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)
-    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter), [])]
+    reader, delimiter = read_table(path, file)
+    header = [name.strip() for name in next(reader, [])]
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
-    numbers, found = _Numbers(delimiter), {}
+    decimals, found = Decimals(delimiter), {}
     names = {what: _Names(WHOLE) for what in places if what != "label"}  # which may be a number to predict
-    reader = csv.reader(file, delimiter=delimiter, strict=True)
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
-        number = reader.line_num + 1
+        number = reader.line_num
         try:
             if len(fields) != len(header):
                 raise ValueError(f"expected {len(header)} columns, as the header has, got {len(fields)}")
@@ -194,7 +192,7 @@ def _read(path: Path, file, columns: Columns):
                         f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line "
                         f"{recording.line}, got {value!r}"
                     )
-            recording.steps.extend([numbers.read(header[place], fields[place], number) for place in features])
+            recording.steps.extend([_read_number(decimals, header, fields, place, number) for place in features])
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
@@ -235,27 +233,8 @@ def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ig
     return features
 
 
-class _Numbers:
-    """Reads the numbers of a file, which have decimal points or, where columns allow it, decimal commas, not both."""
-
-    def __init__(self, delimiter: str):
-        self.allows_commas = delimiter != ","
-        self.mark, self.line = "", 0  # the first decimal point or comma, and its line
-
-    def read(self, column: str, text: str, line: int) -> float:
-        """Raises ValueError if the field is not a number, or is written unlike the numbers before."""
-        has_comma = self.allows_commas and "," in text
-        mark = "," if has_comma else "." if "." in text else ""
-        if mark and self.mark and mark != self.mark:
-            raise ValueError(
-                f"column {column!r}: expected a decimal {self.mark!r}, as in line {self.line}, got {text!r}"
-            )
-        try:
-            if "_" in text or (has_comma and "." in text):  # 1_000 is a number to Python
-                raise ValueError
-            number = float(text.replace(",", ".") if has_comma else text)
-        except ValueError:
-            raise ValueError(f"column {column!r}: expected a number, got {text!r}") from None
-        if mark and not self.mark:
-            self.mark, self.line = mark, line
-        return number
+def _read_number(decimals: Decimals, header: Sequence[str], fields: Sequence[str], place: int, line: int) -> float:
+    try:
+        return float(decimals.with_point(fields[place], line))
+    except ValueError as error:
+        raise ValueError(f"column {header[place]!r}: {error}") from None

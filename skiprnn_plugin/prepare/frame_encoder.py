@@ -141,15 +141,6 @@ def read_encoding_options(folder: Path) -> Optional[Dict[str, Any]]:
     return {name: record[name] for name in ENCODING if name in record}
 
 
-def read_feature_names(folder: Path) -> Optional[List[str]]:
-    """The names of the features that ``prepare.json`` lists; None if it lists none."""
-    try:
-        names = read_record(folder).get("feature_names")
-    except ValueError:
-        return None
-    return list(map(str, names)) if isinstance(names, list) else None
-
-
 def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> Encoding:
     """How a folder was made, from its ``prepare.json``, or from what :func:`read_encoding_options` found
     there.

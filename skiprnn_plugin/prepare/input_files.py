@@ -1,17 +1,17 @@
 """Reads a user's own files, each of which holds a text, or an array of one or several sequences."""
 
-import csv
 import itertools
 from pathlib import Path
-from typing import Iterator, List, Optional, Sequence, Set, TextIO, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, TextIO
 
 import numpy as np
 
 from ..arguments import UserError
 from ..reading import first_sentence
+from .tables import Decimals, is_number, open_file, read_table
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
-SEQUENCE = "sequence"  # the column of a table that says which sequence a step belongs to
+SEQUENCE = "sequence"  # the usual name of the column of a table that says which sequence a step belongs to
 DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
 
@@ -39,31 +39,66 @@ def read_npy(path: str) -> np.ndarray:
     return np.lib.format.open_memmap(path, mode="c")
 
 
-def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.ndarray:
+class Columns(NamedTuple):
+    """The columns of the table that a model was trained on.
+
+    Attributes:
+        features: those that the model reads, in its order; None if they have no names.
+        sequence: the one that says which sequence a step belongs to.
+    """
+
+    features: Optional[Sequence[str]] = None
+    sequence: str = SEQUENCE
+
+
+NO_NAMES = Columns()
+
+
+class _Line(NamedTuple):
+    """A line of a file: its number, where it is, for messages, and its fields."""
+
+    number: int
+    place: str
+    fields: List[str]
+
+
+def read_csv(path: str, columns: Columns = NO_NAMES) -> np.ndarray:
     """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
-    The first line may be a header: one without any number, or with all of ``feature_names``; or, above several columns
-    of numbers that all have fractions, the line 0, 1, ..., D - 1, as pandas writes it. Numbers with decimal commas are
-    refused where they can be told from whole numbers.
+    Columns are separated as in the tables that models are trained on, by commas, semicolons or tabs; where these are
+    not commas, numbers may have decimal commas. Where they are commas, numbers with decimal commas are refused if they
+    can be told from whole numbers.
+
+    The first line may be a header: one without any number, or with all of ``columns.features``; or, above several
+    columns of numbers that all have fractions, the line 0, 1, ..., D - 1, as pandas writes it.
 
     Args:
-        path: the file.
-        feature_names: the columns to return where the file has a header; None: all, in the file's order.
+        path: the file, ``.csv`` or ``.tsv``.
+        columns: of these the features are returned where the file has a header; if they have no names, all columns in
+            the file's order.
 
     Raises:
-        UserError: the file holds something else, or lacks one of ``feature_names``, or has a first line of numbers that
-            may be names as well, or several sequences, as the table does that a model is trained on.
+        UserError: the file holds something else, or lacks one of the features, or has a first line of numbers that may
+            be names as well, or several sequences, as the table does that a model is trained on.
     """
-    header, lines = _read_header(path, feature_names), _read_lines(path)
+    with open_file(path) as file:
+        delimiter = read_table(path, file).delimiter
+    header, lines = _read_header(path, columns.features), _read_lines(path)
     if header:
-        lines = _read_below(header, lines, feature_names)
+        lines = _read_below(header, lines, columns, delimiter)
     rows: List[List[float]] = []
-    are_whole, width = True, 0
+    are_whole, width, decimals = True, 0, Decimals(delimiter)
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
-    for place, fields in lines:
-        wrong = next(itertools.filterfalse(_is_number, fields), None)
-        if wrong is not None:
-            raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+    for number, place, fields in lines:
+        if delimiter == ",":
+            wrong = next(itertools.filterfalse(is_number, fields), None)
+            if wrong is not None:
+                raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
+        else:
+            try:
+                fields = [decimals.with_point(field, number) for field in fields]
+            except ValueError as error:
+                raise UserError(f"{place}: {error}") from error
         width = width or len(fields)
         if len(fields) != width:
             raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
@@ -72,65 +107,59 @@ def read_csv(path: str, feature_names: Optional[Sequence[str]] = None) -> np.nda
         for side in (0, 1):
             if not padded[side] and any(map(_is_padded, fields[side::2])):
                 padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
-    if are_whole and width % 2 == 0 and padded[1] and not padded[0]:
+    if delimiter == "," and are_whole and width % 2 == 0 and padded[1] and not padded[0]:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
 
 
-def _read_lines(path: str) -> Iterator[Tuple[str, List[str]]]:
-    """Where each line is, and its fields; empty lines are skipped."""
-    with _open_csv(path) as file:
-        reader = _csv_reader(file)
+def _read_lines(path: str) -> Iterator[_Line]:
+    """The lines of a file but the empty ones."""
+    with open_file(path) as file:
+        reader, _ = read_table(path, file)
         for fields in filter(None, reader):
-            yield f"{path}:{reader.line_num}", fields
+            yield _Line(reader.line_num, f"{path}:{reader.line_num}", fields)
 
 
-def _read_below(
-    header: List[str], lines: Iterator[Tuple[str, List[str]]], feature_names: Optional[Sequence[str]]
-) -> Iterator[Tuple[str, List[str]]]:
-    """The lines below the header, the first one, each with the columns ``feature_names``, or with all for None. Raises
-    UserError for a line of another length, and if the header lacks a name, or if there are several sequences."""
-    place, _ = next(lines)
-    columns = None if feature_names is None else _find_columns(place, header, feature_names)
-    has_sequences = columns is not None and SEQUENCE in header and SEQUENCE not in feature_names
+def _read_below(header: List[str], lines: Iterator[_Line], columns: Columns, delimiter: str) -> Iterator[_Line]:
+    """The lines below the header, the first one, each with the features, or with all columns if these have no names.
+    Raises UserError for a line of another length, and if the header lacks a name, or if there are several sequences."""
+    names = columns.features
+    place = next(lines).place
+    places = None if names is None else _find_columns(place, header, names)
+    has_sequences = names is not None and columns.sequence in header and columns.sequence not in names
     sequences: Set[str] = set()  # the names of those that the steps belong to
-    for place, fields in lines:
-        has_commas = len(fields) == 2 * len(header)  # as decimal points
-        if has_commas or (columns is not None and len(fields) != len(header)):
+    for line in lines:
+        place, fields = line.place, line.fields
+        has_commas = delimiter == "," and len(fields) == 2 * len(header)  # as decimal points
+        if has_commas or (names is not None and len(fields) != len(header)):
             raise UserError(
                 f"{place}: expected {len(header)} numbers, as the header has names, got {len(fields)}"
                 f"{DECIMAL_POINTS if has_commas else ''}"
             )
         if has_sequences:
-            sequences.add(fields[header.index(SEQUENCE)].strip())
+            sequences.add(fields[header.index(columns.sequence)].strip())
         if len(sequences) > 1:
             first, second = sorted(sequences)
             raise UserError(
                 f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
-                f"{SEQUENCE!r}; each needs a file of its own"
+                f"{columns.sequence!r}; each needs a file of its own"
             )
-        yield place, fields if columns is None else [fields[column] for column in columns]
-
-
-def _open_csv(path: str) -> TextIO:
-    return open(path, encoding="utf-8-sig", newline="")
-
-
-def _csv_reader(file: TextIO) -> Iterator[List[str]]:
-    return csv.reader(file, skipinitialspace=True, strict=True)
+        yield line if places is None else line._replace(fields=[fields[column] for column in places])
 
 
 def _read_header(path: str, feature_names: Optional[Sequence[str]]) -> List[str]:
     """The names in the first line; empty if it holds none. Raises UserError if it may be either names or numbers."""
     known = list(feature_names or ())
-    with _open_csv(path) as file:
-        lines = filter(None, _csv_reader(file))
+    with open_file(path) as file:
+        reader, delimiter = read_table(path, file)
+        lines = filter(None, reader)
         names = [field.strip() for field in next(lines, [])]
         if names:
             names[0] = names[0].removeprefix("#").strip()  # numpy.savetxt puts it there
-        if not all(map(_is_number, names)):
-            has_names = any(name.lower() not in MISSING for name in names) and not any(map(_is_number, names))
+        are_numbers = [is_number(name if delimiter == "," else name.replace(",", ".")) for name in names]
+        if not all(are_numbers):
+            has_names = any(name.lower() not in MISSING for name in names) and not any(are_numbers)
             return names if has_names or (known and set(known) <= set(names)) else []
         is_known = sorted(names) == sorted(known)
         is_numbered = len(names) > 1 and names == list(map(str, range(len(names))))  # one 0 is a number
@@ -155,14 +184,6 @@ def _find_columns(place: str, header: Sequence[str], feature_names: Sequence[str
             found = f"{header.count(name)} of them" if name in header else f"columns {', '.join(header)}"
             raise UserError(f"{place}: expected a column {name!r}, as the training data had, got {found}")
     return [header.index(name) for name in feature_names]
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field  # 1_000 is a number to Python
 
 
 def _is_whole(field: str) -> bool:
@@ -195,5 +216,5 @@ def read_png(path: str) -> np.ndarray:
 READERS = {
     "texts": {".txt": read_text},
     "token_ids": {".npy": read_npy},
-    "numbers": {".npy": read_npy, ".csv": read_csv, ".png": read_png},
+    "numbers": {".npy": read_npy, ".csv": read_csv, ".tsv": read_csv, ".png": read_png},
 }

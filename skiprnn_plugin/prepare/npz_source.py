@@ -119,7 +119,9 @@ def _read_arrays(path: Path, file, regression: Optional[bool]) -> Dict[str, np.n
         array = found[name]
         if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in kinds:
             what = "whole numbers" if kinds == "iu" else "names" if kinds == "U" else "whole numbers or names"
-            raise ValueError(f"{path}: {name}: expected {what} in one row, got {array.dtype} {array.shape}")
+            is_several = name == LABELS and array.ndim == 2 and array.dtype.kind in "iuf"
+            cure = "; --regression predicts several numbers" if is_several else ""
+            raise ValueError(f"{path}: {name}: expected {what} in one row, got {array.dtype} {array.shape}{cure}")
     if LENGTHS in found and found[LENGTHS].min() < 1:
         raise ValueError(f"{path}: {LENGTHS}: expected at least 1, got {found[LENGTHS].min()}")
     return found

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..reading import first_sentence
 
@@ -25,3 +25,28 @@ def read_record(folder: Path, files: Optional[Mapping[str, bytes]] = None) -> Di
     if not isinstance(record, dict):
         raise ValueError(f"expected an object, got {type(record).__name__}")
     return record
+
+
+class TableColumns(NamedTuple):
+    """What the record says of the table that a folder was made from.
+
+    Attributes:
+        features: the names of the features; None if they have none.
+        sequence: the column that says which sequence a step belongs to; None if it is not known.
+    """
+
+    features: Optional[List[str]] = None
+    sequence: Optional[str] = None
+
+
+def read_columns(folder: Path) -> TableColumns:
+    """The columns of a folder's table; without names if the record can't be read or lists none."""
+    try:
+        record = read_record(folder)
+    except ValueError:
+        return TableColumns()
+    features, sequence = record.get("feature_names"), record.get("sequence_column")
+    return TableColumns(
+        list(map(str, features)) if isinstance(features, list) else None,
+        sequence if isinstance(sequence, str) else None,
+    )

@@ -14,7 +14,7 @@ from ..reading import first_sentence
 
 # In lower case: files that skiprnn-predict reads as texts or arrays. Any other file may be a video, as there are more
 # kinds of videos than a list has; FFmpeg tells by the content.
-NOT_VIDEOS = (".csv", ".npy", ".png", ".txt")
+NOT_VIDEOS = (".csv", ".npy", ".png", ".tsv", ".txt")
 
 NEARBY = 8  # frames; time stamps are sorted within a window of this many
 LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong

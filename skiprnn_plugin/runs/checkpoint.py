@@ -11,7 +11,7 @@ from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
 from .logs import read_log
 from .rows import reported_split
-from .run import Run, collect_options
+from .run import DATA, Run, collect_options
 from .saved import read_saved
 
 
@@ -74,6 +74,9 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any],
         task.load_dataset(split)
     except (OSError, KeyError, ValueError) as error:
         raise UserError(f"{path}: can't load its held-out split {split!r} ({first_sentence(error)})") from error
+    fingerprint = getattr(task, "data_fingerprint", None)
+    if fingerprint is not None:
+        options[DATA] = fingerprint
     device = torch.device("cuda" if torch.cuda.is_available() and not cfg.common.cpu else "cpu")
     return Loaded(path, model.eval().to(device), cfg, options, task, task.dataset(split), split, device)
 

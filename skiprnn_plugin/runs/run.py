@@ -8,6 +8,9 @@ from .._fairseq.configuration import read_options, read_own_options
 from ..arguments import PATHS
 
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
+# Among a run's options: the ``data_fingerprint`` of its task, which only a checkpoint tells. Folders of different data
+# can have the same name
+DATA = "data"
 
 
 @dataclass
@@ -17,7 +20,7 @@ class Run:
     Attributes:
         path: the checkpoint or log that it was read from.
         options: the model's, criterion's and task's options, and their names (``arch``, ``criterion``, ``task``), as
-            :func:`collect_options` has them.
+            :func:`collect_options` has them; of a checkpoint also ``DATA``.
         metrics: what fairseq logs in a validation, without the split's name.
         sequences: the number of held-out sequences; None if a log does not say it.
     """

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tup
 
 from ..dials import DIALS, find_dials
 from .rows import describe_dials
-from .run import Run
+from .run import DATA, Run
 from .tables import plain
 
 # Runs that differ only in these options repeat each other
@@ -18,6 +18,7 @@ SWEPT = ("arch", "update_rule", "cost_per_sample", "target_fraction", "skip_prob
 
 class Series(NamedTuple):
     """Runs of one model under one rule; if runs differ in dials, of one trained model with different values of them.
+    Runs of different data are of different models, if all runs are checkpoints.
 
     Attributes:
         label: for the legend.
@@ -58,22 +59,24 @@ def group_repeats(runs: Sequence[Run]) -> Iterator[Repeats]:
 def group_series(runs: Sequence[Run]) -> Iterator[Series]:
     """The series of runs, in the order in which runs of them come first."""
     turned = is_sweep(runs)
-    models: Dict[Any, Mapping[str, Any]] = {}
+    # Logs do not tell the data, so runs that repeat a log's can't be told apart by them
+    ignored = REPEATED if all(DATA in run.options for run in runs) else (*REPEATED, DATA)
+    models: Dict[Any, Run] = {}
     grouped: Dict[Any, Dict[Any, List[Run]]] = {}
     for run in runs:
         swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
         swept = (*DIALS, *(() if turned else swept))
         options = {**_defaults(run.options), **run.options}  # older versions' runs lack newer options
         # As text, as a checkpoint has other types of list than a log
-        names = sorted({*options} - {*REPEATED, *swept})
+        names = sorted({*options} - {*ignored, *swept})
         model = tuple((name, plain(options[name])) for name in names if not name.startswith(EVALUATED))
-        models.setdefault(model, run.options)
+        models.setdefault(model, run)
         points = grouped.setdefault((model, _rule(run.options)), {})
         value = _dial_values(run.options) if turned else _swept_value(run.options)
         points.setdefault(value, []).append(run)
     names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
     for (model, rule), points in grouped.items():
-        label = names[model] if "cell" not in models[model] else _LABELS[rule].format(names[model])
+        label = names[model] if "cell" not in models[model].options else _LABELS[rule].format(names[model])
         yield Series(label, numbers[model], rule, [points[value] for value in sorted(points)])
 
 
@@ -99,21 +102,25 @@ _LABELS = {
 }
 
 
-def _name_models(models: Mapping[Any, Mapping[str, Any]]) -> Dict[Any, str]:
+def _name_models(models: Mapping[Any, Run]) -> Dict[Any, str]:
     """The name of each model: its cell, or a user's own architecture, and the options that others of that name lack."""
-    short = {
-        model: options["cell"].upper() if "cell" in options else options["arch"] for model, options in models.items()
-    }
+    short = {model: _name_cell(run.options) for model, run in models.items()}
     alike = {
         name: set.intersection(*(set(model) for model in models if short[model] == name)) for name in short.values()
     }
     return {
-        model: ", ".join([name, *(_describe_option(*pair) for pair in model if pair not in alike[name])])
+        model: ", ".join([name, *(_describe_option(models[model], *pair) for pair in model if pair not in alike[name])])
         for model, name in short.items()
     }
 
 
-def _describe_option(name: str, value: Any) -> str:
+def _name_cell(options: Mapping[str, Any]) -> str:
+    return options["cell"].upper() if "cell" in options else options["arch"]
+
+
+def _describe_option(run: Run, name: str, value: Any) -> str:
+    if name == DATA:  # the value is a number that says nothing to a reader
+        return f"data of {run.path.parent if run.path.name.startswith('checkpoint_') else run.path}"
     return f"{name.replace('_', ' ')} {value}"
 
 

@@ -14,8 +14,9 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFact
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
-from ..prepare.frame_encoder import read_encoding_options, read_feature_names
-from ..prepare.input_files import read_csv
+from ..prepare.frame_encoder import read_encoding_options
+from ..prepare.input_files import SEQUENCE, Columns, read_csv
+from ..prepare.record import read_columns
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig
 
@@ -90,7 +91,8 @@ class FeatureTask(SequenceTask):
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
         width = self.store.width if statistics is None else len(statistics.mean)
-        return FolderFacts(class_names, width, statistics, read_encoding_options(folder), read_feature_names(folder))
+        names, sequence = read_columns(folder)
+        return FolderFacts(class_names, width, statistics, read_encoding_options(folder), names, None, sequence)
 
     def find_classes(self) -> List[str]:
         """The classes of ``--data-dir``. Raises ValueError if there are fewer than two."""
@@ -121,8 +123,11 @@ class FeatureTask(SequenceTask):
         self.class_names, self.output_size = facts.class_names, len(facts.class_names)
         self.input_size, self.feature_names = facts.width, facts.feature_names
         head_steps = cfg.sequence_length if cfg.crop == "head" else None
-        readers = {".csv": partial(read_csv, feature_names=facts.feature_names)}
-        self.inputs = Inputs(("numbers",), readers, self.folder, facts.record, head_steps)
+        read_table = partial(read_csv, columns=Columns(facts.feature_names, facts.sequence_column or SEQUENCE))
+        readers = {".csv": read_table, ".tsv": read_table}
+        # Of skiprnn-prepare features, the record says nothing of an encoder
+        reads_videos = facts.record is None or "encoder" in facts.record
+        self.inputs = Inputs(("numbers",), readers, self.folder if reads_videos else None, facts.record, head_steps)
         fit = Fit(cfg.sequence_length, cfg.crop, padding=cfg.padding)
         self.frames = Frames(fit, facts.statistics if cfg.normalize else None)
 

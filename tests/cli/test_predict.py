@@ -87,7 +87,6 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "comment.csv").write_text("1,2\n#3,4\n5,6\n")
     (tmp_path / "commas.csv").write_text("1,5\n-2,75\n12,05\n")
     (tmp_path / "names.csv").write_text("value\n1,5\n")
-    (tmp_path / "semicolons.csv").write_text("1,5;2,5\n")
     (tmp_path / "column.csv").write_text("1,5\n-2,75\n")
     (tmp_path / "header_alone.csv").write_text("a,b\n")
     (tmp_path / "empty.txt").write_text(" \n")
@@ -185,9 +184,26 @@ def test_columns_are_those_of_the_table_that_the_model_was_trained_on(prints, va
     (tmp_path / "own.csv").write_text("\n".join(["sequence,label,x,y", *lines]))
     prints(prepare, "features", "own.csv", "data")
     train(tmp_path / "run", "--data-dir", "data", "--max-update", 1, task="feature_classification")
-    (tmp_path / "new.csv").write_text("time,y,x\n0:00,1,2\n0:01,3,4\n")
-    found = values(from_pretrained(tmp_path / "run"), "new.csv")
-    np.testing.assert_array_equal(found, [[2, 1], [4, 3]])
+    for name, text in (
+        ("new.csv", "time,y,x\n0:00,1,2\n0:01,3,4\n"),
+        ("new.tsv", "time\ty\tx\n0:00\t1,0\t2\n0:01\t3\t4\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        np.testing.assert_array_equal(values(from_pretrained(tmp_path / "run"), name), [[2, 1], [4, 3]])
+
+
+def test_a_table_of_several_sequences_by_the_column_that_training_was_told(prints, fails, tmp_path, monkeypatch):
+    """And a file that is no video is not taken for one."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"s{n},{n % 2},{n}" for n in range(6) for step in range(2)]
+    (tmp_path / "own.csv").write_text("\n".join(["walk,label,x", *lines]))
+    prints(prepare, "features", "own.csv", "data", "--sequence-column", "walk")
+    train(tmp_path / "run", "--data-dir", "data", "--max-update", 1, task="feature_classification")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert "'s0' and 's1' in column 'walk'; each needs a file of its own" in fails(main, "run", "own.csv")
+    np.savez("own.npz", [1])
+    message = "own.npz: expected a file .npy or .csv or .tsv or .png, as models of task feature_classification read"
+    assert message in fails(main, "run", "own.npz")
 
 
 def test_numbers_of_words_are_fitted_as_texts_are(values, tmp_path):
@@ -303,8 +319,16 @@ def test_several_numbers_and_two_directions():
         ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
         ("adding", ["--text", "good"], "--text: expected a model that reads texts, got one of task adding"),
         ("adding", ["-"], "-: expected a model that reads texts, got one of task adding"),
-        ("adding", ["text.txt"], "text.txt: expected a file .npy or .csv or .png, as models of task adding read"),
-        ("adding", ["film.mp4"], "film.mp4: expected a file .npy or .csv or .png, as models of task adding read"),
+        (
+            "adding",
+            ["text.txt"],
+            "text.txt: expected a file .npy or .csv or .tsv or .png, as models of task adding read",
+        ),
+        (
+            "adding",
+            ["film.mp4"],
+            "film.mp4: expected a file .npy or .csv or .tsv or .png, as models of task adding read",
+        ),
         ("words", ["film.mp4"], "film.mp4: expected a file .txt or .npy, as models of task words read"),
         ("words", ["image.png"], "image.png: expected a file .txt or .npy, as models of task words read"),
         ("adding", ["wide.npy"], "wide.npy: expected shape [T, 2], got (4, 3)"),
@@ -327,7 +351,6 @@ def test_several_numbers_and_two_directions():
             "commas.csv:3: expected numbers, got '12,05' (decimals need a point, as a comma .*)",
         ),
         ("adding", ["names.csv"], "names.csv:2: expected 1 numbers, as the header has names, got 2 (decimals need .*)"),
-        ("adding", ["semicolons.csv"], "semicolons.csv:1: expected numbers, got '5;2' (decimals need a point, .*)"),
         ("waves", ["commas.csv"], "commas.csv:3: expected numbers, got '12,05' (decimals need a point, .*)"),
         ("waves", ["column.csv"], "column.csv: expected a number on each line, got two (decimals need a point, .*)"),
         ("adding", ["header_alone.csv"], "header_alone.csv: expected at least one step, got shape .*"),

@@ -129,7 +129,7 @@ def test_features_that_the_type_of_the_data_can_not_hold(tmp_path):
         ),
         (["--weights", "{weights}", "absent.mp4"], "absent.mp4: no such file"),
         (["--weights", "{weights}", "broken.mp4"], "broken.mp4: can't be read as a video ("),
-        (["--weights", "{weights}", "text.txt"], "text.txt: expected a file .npy or .csv or .png or a video"),
+        (["--weights", "{weights}", "text.txt"], "text.txt: expected a file .npy or .csv or .tsv or .png or a video"),
     ],
     ids=["no weights", "absent", "no weights at all", "others", "no video", "broken", "kind"],
 )
@@ -164,4 +164,4 @@ def test_models_that_read_other_features(fails, tmp_path):
     printed = fails(main, tmp_path / "run", video, "--weights", "x.pth")
     assert f": error: videos have 2,048 features in a frame, the model reads {WIDTH}\n" in printed
     printed = fails(main, FOLDER / "skip_gru.pt", video, "--weights", "x.pth")
-    assert printed.endswith("video.mp4: expected a file .npy or .csv or .png, as models of task adding read\n")
+    assert printed.endswith("video.mp4: expected a file .npy or .csv or .tsv or .png, as models of task adding read\n")

@@ -101,8 +101,12 @@ def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
             "labels: expected finite numbers to predict, [N] or [N, outputs], got float64 (2,) with NaN or infinity",
         ),
         ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
+        (
+            {"arr_0": ARRAYS[0], "labels": np.array([[1, 2]])},
+            "in one row, got int64 (1, 2); --regression predicts several numbers",
+        ),
     ],
-    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan"],
+    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan", "outputs"],
 )
 def test_wrong_lists(fails, tmp_path, arrays, message):
     np.savez(tmp_path / "own.npz", **{"labels": NAMES, **arrays})
@@ -149,6 +153,17 @@ def test_tables(prints, tmp_path, delimiter, decimal):
     for item, array in zip(items, stored):
         np.testing.assert_allclose(array, ARRAYS[int(item.name[1:])], atol=1e-4)
     assert {split: len(found) for split, found in labels.items()} == {"train": 8, "valid": 2, "test": 2}
+
+
+def test_names_in_quotation_marks_may_hold_what_separates_columns(prints, fails, tmp_path):
+    lines = [f"s{n}, {n % 2}, {n}, {step}" for n in range(8) for step in range(2)]
+    (tmp_path / "own.csv").write_text("\n".join(['sequence, label, "x, of\nall", "a;b;c;d;e"', *lines]))
+    prints(main, "features", tmp_path / "own.csv", tmp_path / "data")
+    assert json.loads((tmp_path / "data/prepare.json").read_text())["feature_names"] == ["x, of\nall", "a;b;c;d;e"]
+    with open(tmp_path / "own.csv", "a") as file:
+        file.write("\ns9,0,up,1\n")
+    message = fails(main, "features", tmp_path / "own.csv", tmp_path / "no")
+    assert "own.csv:19: column 'x, of\\nall': expected a number, got 'up'" in message
 
 
 def test_tables_with_other_columns(prints, tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.prepare import main as prepare
-from skiprnn_plugin.cli.train import _shown_warnings, main
-from skiprnn_plugin.modules.budget import BudgetRule
+from skiprnn_plugin.cli.report import main as report
+from skiprnn_plugin.cli.train import main
 
 from ..tiny_features import write_features
 
@@ -36,7 +36,7 @@ def test_trains_and_says_how_to_predict(prints, source, tmp_path):
     assert f"{run}/samples.png: " in printed
     assert f"    skiprnn-predict {run} RECORDING.npy" in printed.splitlines()
     label = prints(predict, run, tmp_path / "new.npy").splitlines()[1].split("\t")[0]
-    estimator = SkipRNNClassifier.load(run / "checkpoint_best.pt")
+    estimator = SkipRNNClassifier.load(run)
     assert estimator.predict(RECORDINGS[:1])[0] == label in LABELS
     assert estimator.max_updates == 3 and estimator.history_[-1]["num_updates"] == 3
 
@@ -277,22 +277,7 @@ def test_says_what_was_not_reached(capsys, tmp_path, option, value):
     source = write_numbers(tmp_path, "folder")
     assert main([*map(str, (source, "--save-dir", tmp_path / "run", option, value, *QUICK))]) == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
-    assert lines and all(line.startswith(f"skiprnn-train: warning: {option}: ") for line in lines)
-
-
-def test_warnings_name_no_options_that_the_command_lacks(capsys):
-    """As the rule of the budget does, whose options are those of fairseq-train."""
-    rule = BudgetRule(0.25, names=("--target-fraction", "--cost-warmup-updates"))
-    rule.step(0.2, 1.0)
-    for fraction in (0.1, 0.5):
-        rule.load_state_dict({**rule.state_dict(), "fraction": fraction, "progress": 1.0})
-        rule.warned = False
-        with _shown_warnings():
-            rule.warn_if_missed()
-    closed, missed = capsys.readouterr().err.splitlines()
-    assert closed.startswith("skiprnn-train: warning: --target-fraction: 10.0% of the samples are used, where 25.0% ")
-    assert closed.endswith(" Start with an open gate, lower the learning rate, or give it a longer ramp")
-    assert " Train longer, or set a shorter ramp; or choose a larger target, " in missed
+    assert len(lines) == 1 and lines[0].startswith(f"skiprnn-train: warning: {option}: ")
 
 
 def test_the_error_of_each_output(prints, tmp_path):
@@ -316,3 +301,24 @@ def test_a_bad_number_in_a_split_that_is_not_trained_on(capsys, tmp_path):
     wrote, error = capsys.readouterr().err.splitlines()
     assert wrote == f"wrote {tmp_path}/run/checkpoint_best.pt"
     assert error.startswith(f"skiprnn-train: error: {folder}/test1.npy: sequence 'test1' ")
+
+
+@pytest.mark.parametrize("is_regression", [False, True])
+def test_runs_of_different_data_are_not_averaged(capsys, tmp_path, is_regression):
+    """Although all have the folder ``data``, and a regression's recordings may be the same."""
+    labels = [np.arange(20.0) / 10, np.arange(20.0) / 10, np.arange(20.0)] if is_regression else [LABELS] * 3
+    for number in range(3):
+        run, recordings = tmp_path / f"run{number}", RECORDINGS if number < 2 or is_regression else RECORDINGS[::-1]
+        np.savez(tmp_path / "own.npz", *recordings, labels=labels[number])
+        options = ("--seed", number, "--max-updates", 5 + number, "--hidden-size", 6, "--regression")
+        assert (
+            main([*map(str, (tmp_path / "own.npz", "--save-dir", run, *options[: None if is_regression else -1]))]) == 0
+        )
+    capsys.readouterr()
+    assert report([str(tmp_path / f"run{number}") for number in range(3)]) == 0
+    printed = capsys.readouterr()
+    rows = [line.strip("| ").split(" | ") for line in printed.out.splitlines()[2:4]]
+    assert [(row[0].rpartition(", ")[0], row[-2]) for row in rows] == [
+        (f"Skip GRU, data of {tmp_path}/run{number}", count) for number, count in ((0, "2"), (2, "1"))
+    ]
+    assert "differ in" not in printed.err

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.arguments import UserError
-from skiprnn_plugin.prepare.input_files import read_csv
+from skiprnn_plugin.prepare.input_files import Columns, read_csv
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,25 @@ from skiprnn_plugin.prepare.input_files import read_csv
 )
 def test_headers(tmp_path, text, feature_names, expected):
     (tmp_path / "x.csv").write_text(text)
-    np.testing.assert_array_equal(read_csv(str(tmp_path / "x.csv"), feature_names), expected)
+    np.testing.assert_array_equal(read_csv(str(tmp_path / "x.csv"), Columns(feature_names)), expected)
+
+
+@pytest.mark.parametrize(
+    "name, text, feature_names, expected",
+    [
+        ("x.csv", "y;time;x\n1,5;12:00;2\n3;12:01;4,25\n", ["x", "y"], [[2, 1.5], [4.25, 3]]),
+        ("x.csv", "1,5;2,5\n3;05\n", None, [[1.5, 2.5], [3, 5]]),
+        ("x.csv", "1.5;2.5\n3;4\n", ["x", "y"], [[1.5, 2.5], [3, 4]]),
+        ("x.csv", "y\tx\n1,5\t2\n", ["x", "y"], [[2, 1.5]]),
+        ("x.tsv", "time of; day\tx\n12:00\t2,5\n", ["x"], [[2.5]]),
+        ("x.csv", '"a;b;c", "x, of\nall"\n1,2\n3,4\n', ["x, of\nall", "a;b;c"], [[2, 1], [4, 3]]),
+        ("x.csv", '"a,b,c";x\n1,5;2\n', ["x", "a,b,c"], [[2, 1.5]]),
+    ],
+    ids=["semicolons", "no header", "points", "tabs", ".tsv", "quotation marks", "commas in quotation marks"],
+)
+def test_tables_as_training_takes_them(tmp_path, name, text, feature_names, expected):
+    (tmp_path / name).write_text(text)
+    np.testing.assert_array_equal(read_csv(str(tmp_path / name), Columns(feature_names)), expected)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +71,8 @@ def test_headers(tmp_path, text, feature_names, expected):
             ["x"],
             "x.csv:4: expected the steps of one sequence, got those of 'a' and 'b' in column 'sequence'",
         ),
+        ("x;y\n1;2,5\n1.5;2\n", ["x", "y"], r"x.csv:3: expected a decimal ',', as in line 2, got '1.5'"),
+        ("x;y\n1;up\n", ["x", "y"], r"x.csv:2: expected a number, got 'up'"),
         ("x,y\n1,2,3\n", ["x", "y"], r"x.csv:2: expected 2 numbers, as the header has names, got 3"),
         ("0\n1.5\n", ["0"], r"x.csv: expected names or numbers in the first line, got 0, which may be either"),
         ("1,0\n1,1\n", ["0", "1"], r"x.csv: expected names or numbers in the first line, got 1,0, which may be either"),
@@ -61,6 +81,8 @@ def test_headers(tmp_path, text, feature_names, expected):
         "missing",
         "twice",
         "several sequences",
+        "points and commas",
+        "a name among numbers",
         "more numbers than names",
         "one column of pandas",
         "whole numbers below",
@@ -69,4 +91,10 @@ def test_headers(tmp_path, text, feature_names, expected):
 def test_unclear_headers(tmp_path, text, feature_names, message):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        read_csv(str(tmp_path / "x.csv"), feature_names)
+        read_csv(str(tmp_path / "x.csv"), Columns(feature_names))
+
+
+def test_several_sequences_by_a_column_of_another_name(tmp_path):
+    (tmp_path / "x.csv").write_text("walk,x\na,1\nb,1\n")
+    with pytest.raises(UserError, match="x.csv:3: expected the steps of one sequence, .* 'a' and 'b' in column 'walk'"):
+        read_csv(str(tmp_path / "x.csv"), Columns(["x"], "walk"))
