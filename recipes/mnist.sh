@@ -19,6 +19,11 @@
 # On one core, a training update takes 0.33 s (GRU) or 0.45 s (LSTM) while all pixels are used, so a run takes at most
 # 12 or 16 hours; without AVX-512 a training update of the GRU takes 1.25 s.
 #
+# --fast trains for five epochs, 8,595 training updates (MAX_UPDATE) on 32 images each, with one seed. The learning rate
+# falls from 4e-3 to 0 after 100 training updates of warm-up, lambda rises to its value within 3,000, and the units start
+# with memories of up to 100 updates (--chrono-init). The folder of the runs is runs/mnist-fast. A Skip GRU takes half an
+# hour on one core without AVX-512. Expect accuracy 0.978 on the test images with 333 of the 784 pixels.
+#
 # --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720
 # training updates (MAX_UPDATE) on 64 images each, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per
 # row. Expect accuracy 0.979 on the test images with 16.7 of the 28 rows, in a minute (33 seconds of CPU time).
