@@ -410,3 +410,19 @@ def test_averages_begin_with_the_model_of_a_checkpoint_without_them(tmp_path, op
     for name in model:
         torch.testing.assert_close(averages[name], 0.75 * first[name] + 0.25 * model[name])
     train(tmp_path, *OPTIONS, "--max-update", 4, "--store-ema", *options)  # and go on
+
+
+def test_a_model_that_refuses_weights_by_an_option_has_the_last_word(monkeypatch):
+    class Trainer:
+        def load_checkpoint(self, reason):
+            try:
+                raise ValueError(reason)
+            except ValueError:
+                raise Exception("Cannot load model parameters")  # noqa: B904 (as fairseq does)
+
+    monkeypatch.setattr("fairseq.trainer.Trainer", Trainer)
+    patches.say_why_weights_do_not_fit()
+    with pytest.raises(ValueError, match="^--arch: expected an LSTM$"):
+        Trainer().load_checkpoint("--arch: expected an LSTM")
+    with pytest.raises(Exception, match="^Cannot load model parameters$"):
+        Trainer().load_checkpoint("size mismatch")

@@ -409,6 +409,7 @@ def fix_trainer() -> None:
     save_options_as_given()
     begin_averages_on_resume()
     begin_criterion_with_updates()
+    say_why_weights_do_not_fit()
 
 
 def train_fp16_on_cpu() -> None:
@@ -507,6 +508,29 @@ def begin_averages_on_resume() -> None:
                 checkpoint_utils.load_checkpoint_to_cpu = load
 
         return load_with_averages
+
+    replace(Trainer, "load_checkpoint", wrap)
+
+
+def say_why_weights_do_not_fit() -> None:
+    """Let the error of a model that refuses a checkpoint's weights be the last line, if it names an option.
+
+    Without this workaround the last line is fairseq's, which says that the architectures should match, and the model's
+    error is far above it. Needed until fairseq's error quotes that of the model.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
+        def load_or_say_why(self, *args, **kwargs):
+            try:
+                return load_checkpoint(self, *args, **kwargs)
+            except Exception as error:
+                cause = error.__context__
+                if isinstance(cause, ValueError) and str(cause).startswith("--"):
+                    raise cause from None
+                raise
+
+        return load_or_say_why
 
     replace(Trainer, "load_checkpoint", wrap)
 

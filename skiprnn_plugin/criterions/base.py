@@ -40,9 +40,20 @@ class Collected(argparse.Action):
         namespace.base_options = json.dumps({**parse_options(namespace.base_options), **vars(given)})
 
 
+class Joined(argparse.Action):
+    """``--base-options`` on the command line, to which flags of the base criterion before it have been added."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        collected = namespace.base_options
+        namespace.base_options = (
+            json.dumps({**parse_options(values), **parse_options(collected)}) if collected else values
+        )
+
+
 def add_base_args(parser) -> None:
     """Add the flags of the base criterion that the command line names, except those that the parser has already, which
-    are fairseq's common ones."""
+    are fairseq's common ones. They may stand before and after ``--base-options``."""
+    parser._option_string_actions["--base-options"].__class__ = Joined  # fairseq made it of the option's dataclass
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--base-criterion")
     name = finder.parse_known_args(sys.argv[1:])[0].base_criterion
@@ -71,8 +82,8 @@ def build_base(cfg, task) -> FairseqCriterion:
     """The base criterion. Its options can refer to the rest of the run's configuration, like any criterion's."""
     name = None if OmegaConf.is_missing(cfg, "base_criterion") else cfg.base_criterion
     if name not in CRITERION_REGISTRY:
-        known = ", ".join(sorted(set(CRITERION_REGISTRY) - {"with_budget"}))
-        raise ValueError(f"--base-criterion: expected one of {known}, got {name!r}")
+        known = (name for name, criterion in CRITERION_REGISTRY.items() if not issubclass(criterion, LoadsBudget))
+        raise ValueError(f"--base-criterion: expected one of {', '.join(sorted(known))}, got {name!r}")
     if issubclass(CRITERION_REGISTRY[name], LoadsBudget):
         raise ValueError(f"--base-criterion: expected a criterion that has no budget yet, got {name!r}")
     options = parse_options(cfg.base_options)

@@ -60,6 +60,11 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
         base = build_base(cfg, task)
+        if getattr(base, "rdrop_alpha", 0) > 0:
+            raise ValueError(
+                f"--rdrop-alpha: expected 0, as R-drop reads each sentence twice, which would be paid twice; got "
+                f"{base.rdrop_alpha}"
+            )
         budget = BudgetLoss.from_config(cfg)
         budget.join_run(cfg, task)
         return class_with_budget(cls, type(base))(task, base, budget)
@@ -90,6 +95,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             "sample_size": sample_size,
             "nsentences": sequences,
             **self.budget.sums(paid, steps),
+            "budget_loss": budget_loss.detach(),
             **metrics.update_sums(count, steps, flops, increments(calls)),
         }
         # without reduction every element gets an equal share
@@ -114,7 +120,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         )
         metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        self.budget.log(totals)
+        self.budget.log(totals, "sample_size")
 
     def logging_outputs_can_be_summed(self) -> bool:
         return self.base.logging_outputs_can_be_summed()

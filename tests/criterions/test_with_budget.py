@@ -305,6 +305,28 @@ def test_options_of_the_base_criterion_are_flags(tmp_path):
     assert text["valid"][-1]["valid_loss"] == valid["valid_loss"]
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["flag first", "flag last"])
+def test_flags_and_options_of_the_base_criterion_together(monkeypatch, order):
+    given = [["--label-smoothing", "0.3"], ["--base-options", "{report_accuracy: true, label_smoothing: 0.1}"]][::order]
+    monkeypatch.setattr("sys.argv", ["train", "--base-criterion", "label_smoothed_cross_entropy"])
+    parser = argparse.ArgumentParser()
+    WithBudgetCriterion.add_args(parser)
+    parsed = parser.parse_args(sum(given, []))
+    assert parse_options(parsed.base_options) == {"label_smoothing": 0.3, "report_accuracy": True}
+
+
+def test_the_loss_is_the_sum_of_its_two_parts_over_batches_of_different_size():
+    """Batches of a base criterion over tokens have the weight of their tokens."""
+    model, criterion = Tagger(), build(cost_per_sample=0.25)
+    x = torch.zeros(4, 12, 3)
+    batches = [sample(24), sample(5, x)]
+    counts = [float(model.rnn(batch["net_input"]["x"])[2].sum(1).mean()) for batch in batches]
+    assert counts[0] != counts[1]
+    logged = log_values(criterion, [[criterion(model, batch)[2] for batch in batches]])
+    assert logged["loss"] == pytest.approx(logged["task_loss"] + logged["budget_loss"])
+    assert logged["budget_loss"] == pytest.approx(0.25 * (24 * counts[0] + 5 * counts[1]) / 29)
+
+
 @pytest.mark.parametrize(
     "text", ["{a: 1, b: x}", '{"a": 1, "b": "x"}', {"a": 1, "b": "x"}], ids=["yaml", "json", "dict"]
 )
@@ -320,6 +342,14 @@ def test_base_options_in_any_form(text):
         ({"base": "no_such"}, "--base-criterion: expected one of.*cross_entropy.*got 'no_such'"),
         ({"base": "mse_with_budget"}, "--base-criterion.*'mse_with_budget'"),
         ({"base": "with_budget"}, "--base-criterion: .*'with_budget'"),
+        ({"base": "no_such"}, "--base-criterion: expected one of (?!.*_budget).*'no_such'"),
+        (
+            {
+                "base": "label_smoothed_cross_entropy_with_rdrop",
+                "base_options": "{rdrop_alpha: 1, sentence_avg: false}",
+            },
+            "--rdrop-alpha: expected 0.*got 1",
+        ),
         ({"base_options": "label_smoothing"}, "--base-options: expected YAML.*'label_smoothing'"),
         ({"base_options": "{a: "}, "--base-options: expected YAML.*'{a: '"),
         ({"base_options": "[1]"}, r"--base-options: expected YAML.*\[1\]"),
