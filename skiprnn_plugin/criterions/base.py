@@ -28,32 +28,34 @@ class Collected(argparse.Action):
     ``sentence_prediction`` does to ``criterion.classification_head_name``.
     """
 
-    def __init__(self, action: argparse.Action):
+    def __init__(self, action: argparse.Action, flags: Dict[str, Any]):
         names = ("option_strings", "dest", "nargs", "const", "default", "type", "choices", "help", "metavar")
         super().__init__(**{name: getattr(action, name) for name in names})
         self.action = action
+        self.flags = flags  # those that have been given
 
     def __call__(self, parser, namespace, values, option_string=None):
         given = Namespace()
         self.action(parser, given, values, option_string)
         vars(namespace).update(vars(given))
+        self.flags.update(vars(given))
         namespace.base_options = json.dumps({**parse_options(namespace.base_options), **vars(given)})
 
 
 class Joined(argparse.Action):
-    """``--base-options`` on the command line, to which flags of the base criterion before it have been added."""
+    """``--base-options`` on the command line; flags of the base criterion that stand before it are kept."""
+
+    flags: Dict[str, Any]
 
     def __call__(self, parser, namespace, values, option_string=None):
-        collected = namespace.base_options
-        namespace.base_options = (
-            json.dumps({**parse_options(values), **parse_options(collected)}) if collected else values
-        )
+        namespace.base_options = json.dumps({**parse_options(values), **self.flags}) if self.flags else values
 
 
 def add_base_args(parser) -> None:
     """Add the flags of the base criterion that the command line names, except those that the parser has already, which
     are fairseq's common ones. They may stand before and after ``--base-options``."""
-    parser._option_string_actions["--base-options"].__class__ = Joined  # fairseq made it of the option's dataclass
+    options = parser._option_string_actions["--base-options"]
+    options.__class__, options.flags = Joined, {}  # fairseq made it of the option's dataclass
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--base-criterion")
     name = finder.parse_known_args(sys.argv[1:])[0].base_criterion
@@ -63,7 +65,7 @@ def add_base_args(parser) -> None:
     CRITERION_REGISTRY[name].add_args(collector)
     for action in collector._actions:
         if action.option_strings and not set(action.option_strings) & set(parser._option_string_actions):
-            parser._add_action(Collected(action))
+            parser._add_action(Collected(action, options.flags))
 
 
 def parse_options(options: Any) -> Dict[str, Any]:

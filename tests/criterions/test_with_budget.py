@@ -311,7 +311,7 @@ def test_flags_and_options_of_the_base_criterion_together(monkeypatch, order):
     monkeypatch.setattr("sys.argv", ["train", "--base-criterion", "label_smoothed_cross_entropy"])
     parser = argparse.ArgumentParser()
     WithBudgetCriterion.add_args(parser)
-    parsed = parser.parse_args(sum(given, []))
+    parsed = parser.parse_args(["--base-options", "{report_accuracy: false}", *sum(given, [])])  # the last one counts
     assert parse_options(parsed.base_options) == {"label_smoothing": 0.3, "report_accuracy": True}
 
 
