@@ -393,9 +393,14 @@ def generate_as_the_model() -> None:
 
     def wrap(build_generator):
         def build_generator_of_model(self, models, args, *rest, **options):
-            if hasattr(models[0], "build_generator"):
-                return models[0].build_generator(self)
-            return build_generator(self, models, args, *rest, **options)
+            by_model = [hasattr(model, "build_generator") for model in models]
+            if not any(by_model):
+                return build_generator(self, models, args, *rest, **options)
+            if not all(by_model):
+                raise ValueError("--path: expected models of one kind, got some with a decoder and some without")
+            if getattr(args, "score_reference", False):
+                raise ValueError("--score-reference: expected models with a decoder, got one without")
+            return models[0].build_generator(self)
 
         return build_generator_of_model
 

@@ -35,9 +35,15 @@ class GreedyGenerator:
     @torch.no_grad()
     def generate(self, models, sample, prefix_tokens=None, constraints=None) -> List[List[Dict[str, Tensor]]]:
         """One hypothesis for each source, as fairseq's ``SequenceGenerator`` returns it. The score is the mean over
-        steps of the most probable token's log-probability."""
+        steps of the most probable token's log-probability.
+
+        Raises:
+            ValueError: the models make different numbers of steps of the frames.
+        """
         inputs = {name: sample["net_input"][name] for name in ("src_tokens", "src_lengths")}
         outputs = [model(**inputs) for model in models]
+        if len({output["padding_mask"].shape for output in outputs}) > 1:
+            raise ValueError("--path: expected models that make equally many steps of the frames (--stack-frames)")
         probabilities = sum(model.get_normalized_probs(output, False) for model, output in zip(models, outputs))
         scores, tokens = (probabilities / len(models)).max(-1)
         steps = (~outputs[0]["padding_mask"]).sum(1).tolist()

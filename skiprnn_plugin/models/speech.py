@@ -130,24 +130,28 @@ class SkipRNNSpeechEncoder(SkipRNNEncoder):
 class LoadsEncoder:
     """A model whose encoder can start from the weights of another one, by ``--load-pretrained-encoder-from``."""
 
-    missing_checkpoint: Optional[str] = None
+    encoder_error: Optional[str] = None
 
     def load_encoder(self, cfg: SpeechConfig) -> None:
         """Load the checkpoint that the options name. A trained model, which has the weights already, does not need it:
-        if it is missing, this is an error only before training."""
+        if it is missing or of another encoder by now, this is an error only before training."""
         path = cfg.load_pretrained_encoder_from
-        if path and Path(path).is_file():
+        if not path:
+            return
+        if not Path(path).is_file():
+            self.encoder_error = (
+                f"--load-pretrained-encoder-from: expected a checkpoint, got {path!r}, where there is no file"
+            )
+            return
+        try:
             self.encoder.load_pretrained(path)
-        elif path:
-            self.missing_checkpoint = path
+        except ValueError as error:
+            self.encoder_error = str(error)
 
     def check_before_training(self) -> None:
-        """Raise ValueError if the checkpoint that the encoder was to start from is missing."""
-        if self.missing_checkpoint is not None:
-            raise ValueError(
-                f"--load-pretrained-encoder-from: expected a checkpoint, got {self.missing_checkpoint!r}, where there "
-                "is no file"
-            )
+        """Raise ValueError if the encoder could not start from the checkpoint that the options name."""
+        if self.encoder_error is not None:
+            raise ValueError(self.encoder_error)
 
 
 def _padding(x: Tensor, lengths: Tensor) -> Tensor:

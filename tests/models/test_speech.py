@@ -3,6 +3,7 @@
 import math
 import sys
 from argparse import Namespace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.data import Dictionary  # isort: skip
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY  # isort: skip
 from fairseq.models.speech_to_text.s2t_transformer import Conv1dSubsampler  # isort: skip
+from fairseq.tasks import FairseqTask  # isort: skip
 from fairseq.tasks.speech_to_text import SpeechToTextTask  # isort: skip
 from fairseq.tasks.translation import TranslationTask  # isort: skip
 
@@ -219,17 +221,22 @@ def test_pretrained_encoder(tmp_path):
         assert torch.equal(value, expected), name
     assert not torch.equal(encoder.rnn.weight_hh_l0, fresh.rnn.weight_hh_l0)
     with pytest.raises(ValueError, match=f"^--load-pretrained-encoder-from: .*same encoder, got {path} .*$"):
-        build(stack_frames=3, load_pretrained_encoder_from=path)
+        build(stack_frames=3, load_pretrained_encoder_from=path).check_before_training()
 
 
 @pytest.mark.parametrize("ending", MODELS)
-def test_a_missing_pretrained_encoder(ending):
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "of another encoder"])
+def test_a_pretrained_encoder_that_can_not_be_had(ending, is_there, tmp_path):
     """It is an error in training, but a trained model does not need it."""
-    args = Namespace(load_pretrained_encoder_from="nowhere.pt")
+    path = str(tmp_path / "encoder.pt")
+    if is_there:
+        save(build("full_lstm_ctc"), path)
+    args = Namespace(load_pretrained_encoder_from=path)
     ARCH_CONFIG_REGISTRY[f"skip_gru_{ending}"](args)
     task = make_speech_to_text()
     cfg = OmegaConf.structured(MODELS[ending][1](_name=f"skip_rnn_{ending}", **vars(args)))
-    message = "^--load-pretrained-encoder-from: expected a checkpoint, got 'nowhere.pt', where there is no file$"
+    message = "with the same encoder, got .*encoder.pt" if is_there else ", got '.*encoder.pt', where there is no file$"
+    message = f"^--load-pretrained-encoder-from: expected a checkpoint.*{message}"
     with pytest.raises(ValueError, match=message):
         task.build_model(cfg)
     task.build_model(cfg, from_checkpoint=True)
@@ -401,3 +408,18 @@ def test_greedy_transcripts():
         assert all(len(found["positional_scores"]) == len(found["tokens"]) for found in hypotheses)
     expected = (torch.softmax(logits, -1) + torch.softmax(logits.flip(0) * 0.1, -1))[0, 2, 0].div(2).log()
     torch.testing.assert_close(hypotheses[2]["score"], expected)
+
+
+def test_models_of_criterion_ctc_that_can_not_generate_together():
+    task, ctc, s2t = make_speech_to_text(), build("skip_gru_ctc"), build("skip_gru_s2t")
+    generator_of = partial(FairseqTask.build_generator, task)
+    for models in ([ctc, s2t], [s2t, ctc]):
+        with pytest.raises(ValueError, match="^--path: expected models of one kind, got some with a decoder"):
+            generator_of(models, Namespace())
+    with pytest.raises(ValueError, match="^--score-reference: expected models with a decoder"):
+        generator_of([ctc], Namespace(score_reference=True))
+    frames, lengths = make_frames()
+    sample = {"net_input": {"src_tokens": frames, "src_lengths": lengths}}
+    models = [build("skip_gru_ctc", stack_frames=number).eval() for number in (1, 2)]
+    with pytest.raises(ValueError, match="^--path: expected models that make equally many steps"):
+        generator_of(models, Namespace()).generate(models, sample)
