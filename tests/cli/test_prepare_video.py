@@ -175,7 +175,7 @@ def test_wrong_lists(fails, tmp_path, source, file, old, new, message):
         ("label", "class", ":1: expected a column 'label' or 'annotations', got neither"),
         ("sequence", "path", ":1: expected a column 'sequence', got columns path, split, label"),
         ("a/one.mp4", "../one.mp4", ":2: expected a sequence's name, perhaps within folders (a/b), got '../one.mp4'"),
-        ("two.mkv", "two.npy", ":3: expected a video, got 'two.npy' (files .csv, .npy, .png, .txt are read as texts"),
+        ("two.mkv", "two.npy", ":3: expected a video, got 'two.npy' (files .csv, .npy, .png, .tsv, .txt are read"),
         ("two.mkv", "a/ .mkv", ":3: expected a sequence's name, perhaps within folders (a/b), got 'a/'"),
         ("two.mkv", "a/one.mp4", ":3: sequence 'a/one.mp4' is in line 2 too"),
         ("valid\tup", "valid\tleft", ":4: expected a label of the 2 classes (down, up), got 'left'"),
