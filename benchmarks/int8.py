@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.command import as_table, run_command
-from skiprnn_plugin.cli.loading import CHECKPOINT_HELP, add_dial_arguments, add_loading_arguments, prepare_loading
+from skiprnn_plugin.cli.loading import CHECKPOINT_HELP, add_loading_arguments, prepare_loading
 from skiprnn_plugin.export.onnx_file import make_onnx
 from skiprnn_plugin.export.parts import collect_parts
 from skiprnn_plugin.hub import SkipRNNHub
@@ -213,7 +213,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     add("--seed", type=int, default=0, help="seed of weights and samples (default: %(default)s)")
     add("--output", type=Path, metavar="FILE.json", help="all numbers; the table goes to FILE.md")
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
     return run_command("benchmarks.int8", run, parser.parse_args(argv))
 
 

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from skiprnn_plugin.arguments import UserError, as_option
 from skiprnn_plugin.cli.command import as_table, run_command
-from skiprnn_plugin.cli.loading import RUN_HELP, add_dial_arguments, add_loading_arguments, prepare_loading
+from skiprnn_plugin.cli.loading import RUN_HELP, add_loading_arguments, prepare_loading
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 from skiprnn_plugin.runs.checkpoint import Loaded, load_checkpoint
 from skiprnn_plugin.runs.find import find_file, find_files, is_checkpoint
@@ -234,7 +234,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="number of threads (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="JSON file to write all numbers to")
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
     return run_command("benchmarks.trained", run, parser.parse_args(argv))
 
 

@@ -65,7 +65,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         "--folder", type=Path, default=zoo.FOLDER, metavar="DIR", help="where to write NAME.pt (default: the package)"
     )
-    add_loading_arguments(parser)
+    add_loading_arguments(parser, [])
     return run_command(PROGRAM, make, parser.parse_args(argv))
 
 

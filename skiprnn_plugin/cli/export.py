@@ -9,7 +9,7 @@ from typing import Optional, Sequence, Tuple
 from ..arguments import UserError
 from ..runs.checkpoint import load_named_hub
 from .command import add_version, run_command
-from .loading import HUB_HELP, add_loading_arguments, add_threshold_argument, prepare_loading
+from .loading import HUB_HELP, add_loading_arguments, prepare_loading
 
 PROGRAM = "skiprnn-export"
 DESCRIPTION = """
@@ -47,8 +47,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help="for OUT.h: how the recurrent weights are stored; as int8 they take a quarter of the memory, and the "
         "model reads almost the same samples (default: %(default)s)",
     )
-    add_loading_arguments(parser)
-    add_threshold_argument(parser)
+    add_loading_arguments(parser, ["update_threshold"])
     return run_command(PROGRAM, export, parser.parse_args(argv))
 
 

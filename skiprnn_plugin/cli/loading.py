@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Collection, Dict, List, Optional
 
 from ..arguments import UserError, as_option
 from ..dials import DIALS
@@ -21,8 +21,28 @@ HUB_HELP = (
 )
 
 
-def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--set`` and ``--user-dir``, of a command that loads checkpoints; :func:`prepare_loading` reads them."""
+DIAL_OPTIONS: Dict[str, Dict[str, Any]] = {
+    "update_threshold": {
+        "type": float,
+        "metavar": "V",
+        "help": "the gate updates where its value is above this number (in training 0.5); a higher one skips more",
+    },
+    "min_skip": {
+        "type": int,
+        "metavar": "N",
+        "help": "skip at least N steps after an update, whatever the gate says",
+    },
+    "max_skip": {
+        "type": int,
+        "metavar": "N",
+        "help": "skip at most N steps after an update, whatever the gate says",
+    },
+}
+
+
+def add_loading_arguments(parser: argparse.ArgumentParser, dials: Collection[str] = DIALS) -> None:
+    """``--set``, ``--user-dir`` and the options of ``dials``, those of ``DIALS`` that have an effect in the command;
+    :func:`prepare_loading` reads them."""
     parser.add_argument(
         "--set",
         action="append",
@@ -31,26 +51,8 @@ def add_loading_arguments(parser: argparse.ArgumentParser) -> None:
         help="an option to load checkpoints with in place of the stored one, such as data_dir=DIR or engine=reference",
     )
     parser.add_argument("--user-dir", metavar="DIR", help="your own fairseq plugin, if the checkpoints need one")
-
-
-def add_dial_arguments(parser: argparse.ArgumentParser) -> None:
-    """An option for each of ``DIALS``, of a command that evaluates checkpoints; :func:`prepare_loading` reads them."""
-    add_threshold_argument(parser)
-    parser.add_argument(
-        "--min-skip", type=int, metavar="N", help="skip at least N steps after an update, whatever the gate says"
-    )
-    parser.add_argument(
-        "--max-skip", type=int, metavar="N", help="skip at most N steps after an update, whatever the gate says"
-    )
-
-
-def add_threshold_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--update-threshold",
-        type=float,
-        metavar="V",
-        help="the gate updates where its value is above this number (in training 0.5); a higher one skips more",
-    )
+    for name in dials:
+        parser.add_argument(as_option(name), **DIAL_OPTIONS[name])
 
 
 def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:

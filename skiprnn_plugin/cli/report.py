@@ -14,7 +14,7 @@ from ..runs.plain_table import group_models, make_plain_tables
 from ..runs.saved import as_saved
 from ..runs.tables import TABLES, Column, Table, find_table
 from .command import add_version, as_table, run_command
-from .loading import RUN_HELP, add_dial_arguments, add_loading_arguments, add_sweep_argument, check_split, prepare_sweep
+from .loading import RUN_HELP, add_loading_arguments, add_sweep_argument, check_split, prepare_sweep
 
 PROGRAM = "skiprnn-report"
 
@@ -69,7 +69,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--all", action="store_true", help="show rows without runs too")
     add_sweep_argument(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
     return run_command(PROGRAM, report, parser.parse_args(argv))
 
 

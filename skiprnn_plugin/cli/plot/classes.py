@@ -12,14 +12,7 @@ from ...runs.rows import name_experiment
 from ...runs.run import Run
 from ...runs.series import group_repeats
 from ..command import as_table
-from ..loading import (
-    CHECKPOINT_HELP,
-    add_dial_arguments,
-    add_loading_arguments,
-    add_split_argument,
-    check_split,
-    prepare_loading,
-)
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from .elements import add_legend, add_title, get_cycle, get_points, get_width, new_figure
 from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
@@ -33,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_picture_arguments(parser, "classes.png")
     add_split_argument(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:

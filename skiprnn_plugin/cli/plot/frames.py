@@ -8,7 +8,7 @@ import numpy as np
 from ...arguments import UserError
 from ...runs.checkpoint import load_named_hub
 from ...runs.frames import Sheet, read_sheet
-from ..loading import HUB_HELP, add_dial_arguments, add_loading_arguments, add_video_arguments, prepare_loading
+from ..loading import HUB_HELP, add_loading_arguments, add_video_arguments, prepare_loading
 from .elements import Color, add_legend, add_title, get_colors, get_width, new_figure
 from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
@@ -31,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_video_arguments(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:

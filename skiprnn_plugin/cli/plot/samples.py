@@ -7,14 +7,7 @@ from ...arguments import UserError
 from ...runs.checkpoint import Loaded, load_checkpoint
 from ...runs.find import find_named_checkpoint
 from ...runs.samples import Read, choose_sequences, read_samples
-from ..loading import (
-    CHECKPOINT_HELP,
-    add_dial_arguments,
-    add_loading_arguments,
-    add_split_argument,
-    check_split,
-    prepare_loading,
-)
+from ..loading import CHECKPOINT_HELP, add_loading_arguments, add_split_argument, check_split, prepare_loading
 from . import features, images, panels, text
 from .figures import FORMATS, add_picture_arguments, check_picture, write_output, write_picture
 
@@ -29,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
     add_split_argument(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:

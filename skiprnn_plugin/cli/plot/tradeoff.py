@@ -14,7 +14,6 @@ from ...runs.tradeoff import LOGARITHMIC, METRICS, Point, Tradeoff, collect_trad
 from ..command import as_table
 from ..loading import (
     RUN_HELP,
-    add_dial_arguments,
     add_loading_arguments,
     add_split_argument,
     add_sweep_argument,
@@ -60,7 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_split_argument(parser)
     add_sweep_argument(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from ...arguments import UserError
 from ...reading import show_progress
 from ...runs.checkpoint import load_named_hub
 from ..command import add_version, drop_output, run_command
-from ..loading import HUB_HELP, add_dial_arguments, add_loading_arguments, add_video_arguments, prepare_loading
+from ..loading import HUB_HELP, add_loading_arguments, add_video_arguments, prepare_loading
 
 PROGRAM = "skiprnn-predict"
 DESCRIPTION = """
@@ -63,7 +63,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     )
     add_video_arguments(parser)
     add_loading_arguments(parser)
-    add_dial_arguments(parser)
     args = parser.parse_intermixed_args(argv)
     try:
         return run_command(PROGRAM, run, args, sys.stdout)
