@@ -136,22 +136,19 @@ class BudgetLoss(nn.Module):
         return self.cost(count, steps)
 
     def sums(self, budget_loss: Tensor, steps: Tensor) -> Dict[str, Any]:
-        """What :meth:`log` needs, from the losses and the real steps of a batch's sequences, [B]."""
+        """What :meth:`log` needs, from a batch's budget losses, whose sum is divided by the sample size as that of the
+        task losses is, and from the real steps of its sequences, [B]."""
         return {"budget_loss": budget_loss.detach().sum(), "cost": self.cost.of_steps(steps).sum()}
 
-    def log(self, totals: Dict[str, float], weight: str = "nsentences") -> None:
+    def log(self, totals: Dict[str, float]) -> None:
         """Log the updates, the budget loss and, unless it is constant, lambda. In training, also let lambda take its
         next value.
-
-        Args:
-            totals: sums over batches, among them ``budget_loss``.
-            weight: the name of the sum that the budget loss is divided by.
 
         Raises:
             ValueError: there is a target fraction, but no gate that lambda could steer towards it.
         """
         metrics.log_updates(totals)
-        metrics.log_mean("budget_loss", totals, "budget_loss", weight, priority=10)
+        metrics.log_mean("budget_loss", totals, "budget_loss", "sample_size", priority=10)
         if not self.cost.is_constant:
             metrics.log_mean("cost_per_sample", totals, "cost", "nsentences", priority=22)
         if self.training and totals.get("steps", 0.0) > 0:

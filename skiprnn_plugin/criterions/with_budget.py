@@ -94,8 +94,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
             "task_loss": task_loss,
             "sample_size": sample_size,
             "nsentences": sequences,
-            **self.budget.sums(paid, steps),
-            "budget_loss": budget_loss.detach(),
+            **self.budget.sums(budget_loss, steps),
             **metrics.update_sums(count, steps, flops, increments(calls)),
         }
         # without reduction every element gets an equal share
@@ -120,7 +119,7 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
         )
         metrics.log_mean("loss", totals, "loss", "sample_size", priority=0)
         metrics.log_mean("task_loss", totals, "task_loss", "sample_size", priority=10)
-        self.budget.log(totals, "sample_size")
+        self.budget.log(totals)
 
     def logging_outputs_can_be_summed(self) -> bool:
         return self.base.logging_outputs_can_be_summed()
