@@ -14,7 +14,7 @@ from ..data.manifest import check_name, clean_value
 from ..data.targets import CURE, are_targets, find_missing
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
-from .tables import Decimals, open_file, read_table
+from .tables import Decimals, find_delimiter, open_file, read_table
 from .write_features import Source
 
 # Numbers as tables have them, not 1e5 or 1_0, which may be names. Whole ones may have a fraction of zeros, but a name
@@ -88,8 +88,9 @@ def read_csv(path: Path, columns: Columns, divide: Division, regression: Optiona
             the split train lacks a class; or ``divide`` has options of the user although a column decides.
     """
     try:
+        delimiter = find_delimiter(path)
         with open_file(path) as file:
-            recordings, features, delimiter = _read(path, file, columns)
+            recordings, features = _read(path, read_table(file, delimiter), Decimals(delimiter), columns)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
     targets = _find_targets(path, recordings, regression, delimiter)
@@ -167,12 +168,11 @@ def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> Non
         )
 
 
-def _read(path: Path, file, columns: Columns):
-    reader, delimiter = read_table(path, file)
+def _read(path: Path, reader, decimals: Decimals, columns: Columns):
     header = [name.strip() for name in next(reader, [])]
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
-    decimals, found = Decimals(delimiter), {}
+    found = {}
     names = {what: _Names(WHOLE) for what in places if what != "label"}  # which may be a number to predict
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num
@@ -197,7 +197,7 @@ def _read(path: Path, file, columns: Columns):
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
         raise ValueError(f"{path}: expected a line for each step, got none")
-    return list(found.values()), [header[place] for place in features], delimiter
+    return list(found.values()), [header[place] for place in features]
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
@@ -235,6 +235,6 @@ def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ig
 
 def _read_number(decimals: Decimals, header: Sequence[str], fields: Sequence[str], place: int, line: int) -> float:
     try:
-        return float(decimals.with_point(fields[place], line))
+        return decimals.read(fields[place], line)
     except ValueError as error:
         raise ValueError(f"column {header[place]!r}: {error}") from None

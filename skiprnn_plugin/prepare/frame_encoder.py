@@ -132,18 +132,13 @@ class Encoding(NamedTuple):
     encoder: Dict[str, Any]
 
 
-def read_encoding_options(folder: Path) -> Optional[Dict[str, Any]]:
-    """What ``prepare.json`` says about the encoding of videos, for :func:`read_encoding`; None without such a file."""
-    try:
-        record = read_record(folder)
-    except ValueError:
-        return None
+def find_encoding_options(record: Mapping[str, Any]) -> Dict[str, Any]:
+    """What a record says about the encoding of videos, for :func:`read_encoding`."""
     return {name: record[name] for name in ENCODING if name in record}
 
 
 def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> Encoding:
-    """How a folder was made, from its ``prepare.json``, or from what :func:`read_encoding_options` found
-    there.
+    """How a folder was made, from its ``prepare.json``, or from what :func:`find_encoding_options` has found there.
 
     Raises ValueError if the folder was not made by ``skiprnn-prepare video``.
     """

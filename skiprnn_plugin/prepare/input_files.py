@@ -8,9 +8,11 @@ import numpy as np
 
 from ..arguments import UserError
 from ..reading import first_sentence
-from .tables import Decimals, is_number, open_file, read_table
+from .record import TableColumns
+from .tables import Decimals, find_delimiter, open_file, read_table
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "?")  # in lower case; these are not names of columns
+UNKNOWN = TableColumns()
 SEQUENCE = "sequence"  # the usual name of the column of a table that says which sequence a step belongs to
 DECIMAL_POINTS = " (decimals need a point, as a comma separates columns)"
 IMAGE_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")  # Pillow's modes; it would clip the values of others
@@ -39,21 +41,6 @@ def read_npy(path: str) -> np.ndarray:
     return np.lib.format.open_memmap(path, mode="c")
 
 
-class Columns(NamedTuple):
-    """The columns of the table that a model was trained on.
-
-    Attributes:
-        features: those that the model reads, in its order; None if they have no names.
-        sequence: the one that says which sequence a step belongs to.
-    """
-
-    features: Optional[Sequence[str]] = None
-    sequence: str = SEQUENCE
-
-
-NO_NAMES = Columns()
-
-
 class _Line(NamedTuple):
     """A line of a file: its number, where it is, for messages, and its fields."""
 
@@ -62,7 +49,7 @@ class _Line(NamedTuple):
     fields: List[str]
 
 
-def read_csv(path: str, columns: Columns = NO_NAMES) -> np.ndarray:
+def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
     """[T, D], a line for each step; integers if all are written so, as images of integers have another range.
 
     Columns are separated as in the tables that models are trained on, by commas, semicolons or tabs; where these are
@@ -81,28 +68,23 @@ def read_csv(path: str, columns: Columns = NO_NAMES) -> np.ndarray:
         UserError: the file holds something else, or lacks one of the features, or has a first line of numbers that may
             be names as well, or several sequences, as the table does that a model is trained on.
     """
-    with open_file(path) as file:
-        delimiter = read_table(path, file).delimiter
-    header, lines = _read_header(path, columns.features), _read_lines(path)
+    delimiter = find_delimiter(path)
+    header, lines = _read_header(path, columns.features, delimiter), _read_lines(path, delimiter)
     if header:
         lines = _read_below(header, lines, columns, delimiter)
     rows: List[List[float]] = []
     are_whole, width, decimals = True, 0, Decimals(delimiter)
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     for number, place, fields in lines:
-        if delimiter == ",":
-            wrong = next(itertools.filterfalse(is_number, fields), None)
-            if wrong is not None:
-                raise UserError(f"{place}: expected numbers, got {wrong!r}{DECIMAL_POINTS if ';' in wrong else ''}")
-        else:
-            try:
-                fields = [decimals.with_point(field, number) for field in fields]
-            except ValueError as error:
-                raise UserError(f"{place}: {error}") from error
+        try:
+            numbers = [decimals.read(field, number) for field in fields]
+        except ValueError as error:
+            hint = DECIMAL_POINTS if delimiter == "," and any(";" in field for field in fields) else ""
+            raise UserError(f"{place}: {error}{hint}") from error
         width = width or len(fields)
         if len(fields) != width:
             raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
-        rows.append(list(map(float, fields)))
+        rows.append(numbers)
         are_whole = are_whole and all(map(_is_whole, fields))
         for side in (0, 1):
             if not padded[side] and any(map(_is_padded, fields[side::2])):
@@ -113,21 +95,22 @@ def read_csv(path: str, columns: Columns = NO_NAMES) -> np.ndarray:
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
 
 
-def _read_lines(path: str) -> Iterator[_Line]:
+def _read_lines(path: str, delimiter: str) -> Iterator[_Line]:
     """The lines of a file but the empty ones."""
     with open_file(path) as file:
-        reader, _ = read_table(path, file)
+        reader = read_table(file, delimiter)
         for fields in filter(None, reader):
             yield _Line(reader.line_num, f"{path}:{reader.line_num}", fields)
 
 
-def _read_below(header: List[str], lines: Iterator[_Line], columns: Columns, delimiter: str) -> Iterator[_Line]:
+def _read_below(header: List[str], lines: Iterator[_Line], columns: TableColumns, delimiter: str) -> Iterator[_Line]:
     """The lines below the header, the first one, each with the features, or with all columns if these have no names.
     Raises UserError for a line of another length, and if the header lacks a name, or if there are several sequences."""
     names = columns.features
     place = next(lines).place
     places = None if names is None else _find_columns(place, header, names)
-    has_sequences = names is not None and columns.sequence in header and columns.sequence not in names
+    sequence = columns.sequence or SEQUENCE
+    has_sequences = names is not None and sequence in header and sequence not in names
     sequences: Set[str] = set()  # the names of those that the steps belong to
     for line in lines:
         place, fields = line.place, line.fields
@@ -138,26 +121,25 @@ def _read_below(header: List[str], lines: Iterator[_Line], columns: Columns, del
                 f"{DECIMAL_POINTS if has_commas else ''}"
             )
         if has_sequences:
-            sequences.add(fields[header.index(columns.sequence)].strip())
+            sequences.add(fields[header.index(sequence)].strip())
         if len(sequences) > 1:
             first, second = sorted(sequences)
             raise UserError(
                 f"{place}: expected the steps of one sequence, got those of {first!r} and {second!r} in column "
-                f"{columns.sequence!r}; each needs a file of its own"
+                f"{sequence!r}; each needs a file of its own"
             )
         yield line if places is None else line._replace(fields=[fields[column] for column in places])
 
 
-def _read_header(path: str, feature_names: Optional[Sequence[str]]) -> List[str]:
+def _read_header(path: str, feature_names: Optional[Sequence[str]], delimiter: str) -> List[str]:
     """The names in the first line; empty if it holds none. Raises UserError if it may be either names or numbers."""
     known = list(feature_names or ())
     with open_file(path) as file:
-        reader, delimiter = read_table(path, file)
-        lines = filter(None, reader)
+        lines = filter(None, read_table(file, delimiter))
         names = [field.strip() for field in next(lines, [])]
         if names:
             names[0] = names[0].removeprefix("#").strip()  # numpy.savetxt puts it there
-        are_numbers = [is_number(name if delimiter == "," else name.replace(",", ".")) for name in names]
+        are_numbers = [_is_number(name if delimiter == "," else name.replace(",", ".")) for name in names]
         if not all(are_numbers):
             has_names = any(name.lower() not in MISSING for name in names) and not any(are_numbers)
             return names if has_names or (known and set(known) <= set(names)) else []
@@ -184,6 +166,14 @@ def _find_columns(place: str, header: Sequence[str], feature_names: Sequence[str
             found = f"{header.count(name)} of them" if name in header else f"columns {', '.join(header)}"
             raise UserError(f"{place}: expected a column {name!r}, as the training data had, got {found}")
     return [header.index(name) for name in feature_names]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # 1_000 is a number to Python
 
 
 def _is_whole(field: str) -> bool:

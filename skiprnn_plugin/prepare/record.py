@@ -39,12 +39,8 @@ class TableColumns(NamedTuple):
     sequence: Optional[str] = None
 
 
-def read_columns(folder: Path) -> TableColumns:
-    """The columns of a folder's table; without names if the record can't be read or lists none."""
-    try:
-        record = read_record(folder)
-    except ValueError:
-        return TableColumns()
+def find_columns(record: Mapping[str, Any]) -> TableColumns:
+    """The columns that a record lists, as far as it does."""
     features, sequence = record.get("feature_names"), record.get("sequence_column")
     return TableColumns(
         list(map(str, features)) if isinstance(features, list) else None,

@@ -109,7 +109,7 @@ def open_reader(
 
     Args:
         folder: that folder; only its ``prepare.json`` is read.
-        record: what :func:`~skiprnn_plugin.prepare.frame_encoder.read_encoding_options` has read there, so that the
+        record: what :func:`~skiprnn_plugin.prepare.frame_encoder.find_encoding_options` has found there, so that the
             folder is not needed any more; None to read it now.
         width: the number of features that the model reads at each step.
         weights: the file of the encoder's weights, which must be those that the folder was made with.

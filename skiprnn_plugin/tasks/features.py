@@ -1,5 +1,6 @@
 """The common part of the tasks on stored features."""
 
+import contextlib
 import math
 import zlib
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFact
 from ..data.fit import Fit
 from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, find_manifest, read_classes
 from ..data.sequence import split_key
-from ..prepare.frame_encoder import read_encoding_options
-from ..prepare.input_files import SEQUENCE, Columns, read_csv
-from ..prepare.record import read_columns
+from ..prepare.frame_encoder import find_encoding_options
+from ..prepare.input_files import read_csv
+from ..prepare.record import TableColumns, find_columns, read_record
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig
 
@@ -91,8 +92,11 @@ class FeatureTask(SequenceTask):
         has_statistics = self.cfg.normalize or (folder / STATISTICS).is_file()
         statistics = read_statistics(folder) if has_statistics else None
         width = self.store.width if statistics is None else len(statistics.mean)
-        names, sequence = read_columns(folder)
-        return FolderFacts(class_names, width, statistics, read_encoding_options(folder), names, None, sequence)
+        encoding, columns = None, TableColumns()
+        with contextlib.suppress(ValueError):  # a folder that was made otherwise has no record
+            record = read_record(folder)
+            encoding, columns = find_encoding_options(record), find_columns(record)
+        return FolderFacts(class_names, width, statistics, encoding, columns.features, sequence_column=columns.sequence)
 
     def find_classes(self) -> List[str]:
         """The classes of ``--data-dir``. Raises ValueError if there are fewer than two."""
@@ -123,7 +127,7 @@ class FeatureTask(SequenceTask):
         self.class_names, self.output_size = facts.class_names, len(facts.class_names)
         self.input_size, self.feature_names = facts.width, facts.feature_names
         head_steps = cfg.sequence_length if cfg.crop == "head" else None
-        read_table = partial(read_csv, columns=Columns(facts.feature_names, facts.sequence_column or SEQUENCE))
+        read_table = partial(read_csv, columns=TableColumns(facts.feature_names, facts.sequence_column))
         readers = {".csv": read_table, ".tsv": read_table}
         # Of skiprnn-prepare features, the record says nothing of an encoder
         reads_videos = facts.record is None or "encoder" in facts.record

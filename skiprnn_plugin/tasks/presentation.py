@@ -60,7 +60,7 @@ class Inputs:
             file.
         video_folder: the folder that ``skiprnn-prepare video`` made, if the model reads features of videos' frames.
             Videos are then read too, and encoded as this folder says; ``encode`` gets the features.
-        video_record: what :func:`skiprnn_plugin.prepare.frame_encoder.read_encoding_options` has read in that folder,
+        video_record: what :func:`skiprnn_plugin.prepare.frame_encoder.find_encoding_options` has found in that folder,
             for a model whose folder may be gone; None to read it now.
         head_steps: how many steps the model reads of a sequence, if these are its first ones; None if it reads its last
             ones, or all. Later frames of a video are not encoded.

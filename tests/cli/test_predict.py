@@ -193,7 +193,7 @@ def test_columns_are_those_of_the_table_that_the_model_was_trained_on(prints, va
 
 
 def test_a_table_of_several_sequences_by_the_column_that_training_was_told(prints, fails, tmp_path, monkeypatch):
-    """And a file that is no video is not taken for one."""
+    """It refuses the table as it does with the usual name; and an .npz file is refused as a file, not as a video."""
     monkeypatch.chdir(tmp_path)
     lines = [f"s{n},{n % 2},{n}" for n in range(6) for step in range(2)]
     (tmp_path / "own.csv").write_text("\n".join(["walk,label,x", *lines]))
@@ -342,9 +342,9 @@ def test_several_numbers_and_two_directions():
         ("adding", ["empty.npy"], "empty.npy: can't be read (.*)"),
         ("adding", ["cut.npy"], "cut.npy: can't be read (ValueError: mmap length is greater than file size)"),
         ("adding", ["ragged.csv"], "ragged.csv:2: expected 2 numbers, got 1"),
-        ("adding", ["letters.csv"], "letters.csv:4: expected numbers, got 'x'"),
-        ("adding", ["missing.csv"], "missing.csv:1: expected numbers, got 'NA'"),
-        ("adding", ["comment.csv"], "comment.csv:2: expected numbers, got '#3'"),
+        ("adding", ["letters.csv"], "letters.csv:4: expected a number, got 'x'"),
+        ("adding", ["missing.csv"], "missing.csv:1: expected a number, got 'NA'"),
+        ("adding", ["comment.csv"], "comment.csv:2: expected a number, got '#3'"),
         (
             "adding",
             ["commas.csv"],

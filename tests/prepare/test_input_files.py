@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin.arguments import UserError
-from skiprnn_plugin.prepare.input_files import Columns, read_csv
+from skiprnn_plugin.prepare.input_files import read_csv
+from skiprnn_plugin.prepare.record import TableColumns
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ from skiprnn_plugin.prepare.input_files import Columns, read_csv
 )
 def test_headers(tmp_path, text, feature_names, expected):
     (tmp_path / "x.csv").write_text(text)
-    np.testing.assert_array_equal(read_csv(str(tmp_path / "x.csv"), Columns(feature_names)), expected)
+    np.testing.assert_array_equal(read_csv(str(tmp_path / "x.csv"), TableColumns(feature_names)), expected)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_headers(tmp_path, text, feature_names, expected):
 )
 def test_tables_as_training_takes_them(tmp_path, name, text, feature_names, expected):
     (tmp_path / name).write_text(text)
-    np.testing.assert_array_equal(read_csv(str(tmp_path / name), Columns(feature_names)), expected)
+    np.testing.assert_array_equal(read_csv(str(tmp_path / name), TableColumns(feature_names)), expected)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +92,10 @@ def test_tables_as_training_takes_them(tmp_path, name, text, feature_names, expe
 def test_unclear_headers(tmp_path, text, feature_names, message):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(UserError, match=message):
-        read_csv(str(tmp_path / "x.csv"), Columns(feature_names))
+        read_csv(str(tmp_path / "x.csv"), TableColumns(feature_names))
 
 
 def test_several_sequences_by_a_column_of_another_name(tmp_path):
     (tmp_path / "x.csv").write_text("walk,x\na,1\nb,1\n")
     with pytest.raises(UserError, match="x.csv:3: expected the steps of one sequence, .* 'a' and 'b' in column 'walk'"):
-        read_csv(str(tmp_path / "x.csv"), Columns(["x"], "walk"))
+        read_csv(str(tmp_path / "x.csv"), TableColumns(["x"], "walk"))
