@@ -15,7 +15,7 @@ import omegaconf
 import pytest
 import torch
 
-from skiprnn_plugin._fairseq import patches, processes, signals
+from skiprnn_plugin._fairseq import patches, processes, signals, trainer
 
 from .command_line import ROOT, train, train_options
 from .forked import run_forked
@@ -421,7 +421,7 @@ def test_a_model_that_refuses_weights_by_an_option_has_the_last_word(monkeypatch
                 raise Exception("Cannot load model parameters")  # noqa: B904 (as fairseq does)
 
     monkeypatch.setattr("fairseq.trainer.Trainer", Trainer)
-    patches.say_why_weights_do_not_fit()
+    trainer.say_why_weights_do_not_fit()
     with pytest.raises(ValueError, match="^--arch: expected an LSTM$"):
         Trainer().load_checkpoint("--arch: expected an LSTM")
     with pytest.raises(Exception, match="^Cannot load model parameters$"):

@@ -1,0 +1,162 @@
+"""Workarounds for bugs of fairseq's trainer, as those of patches.py."""
+
+import contextlib
+
+import torch
+
+from .registration import replace
+
+
+def apply() -> None:
+    """See :func:`.patches.apply`. fairseq's trainer must have been imported."""
+    train_fp16_on_cpu()
+    drop_dummy_batches()
+    save_options_as_given()
+    begin_averages_on_resume()
+    begin_criterion_with_updates()
+    say_why_weights_do_not_fit()
+
+
+def train_fp16_on_cpu() -> None:
+    """Let ``--fp16`` work on CPUs.
+
+    Without this workaround fairseq needs a GPU for flat gradients (so ``--fp16-no-flatten-grads`` is set, which does
+    not change results) and, at each overflow, for the number 0.0. Needed until the trainer uses its own device.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap_build(_build_optimizer):
+        def build_on_any_device(self):
+            if self.cfg.common.fp16 and not self.cuda:
+                self.cfg.common.fp16_no_flatten_grads = True
+            return _build_optimizer(self)
+
+        return build_on_any_device
+
+    def wrap_step(train_step):
+        def train_step_on_any_device(self, samples, raise_oom=False):
+            if not self.cfg.common.fp16 or torch.cuda.is_available():
+                return train_step(self, samples, raise_oom)
+            cuda, torch.Tensor.cuda = torch.Tensor.cuda, lambda tensor, *args, **kwargs: tensor
+            try:
+                return train_step(self, samples, raise_oom)
+            finally:
+                torch.Tensor.cuda = cuda
+
+        return train_step_on_any_device
+
+    replace(Trainer, "_build_optimizer", wrap_build)
+    replace(Trainer, "train_step", wrap_step)
+
+
+def drop_dummy_batches() -> None:
+    """Count the real batches of a process that has fewer than ``--update-freq`` of them left.
+
+    fairseq gives such a process a dummy batch. Without this workaround, if the dummy comes last, the gradients of the
+    real batches count, but not their sample size and logs, on GPUs too. Needed until the trainer drops dummy batches.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(train_step):
+        def train_step_on_real_batches(self, samples, raise_oom=False):
+            if not self.is_fsdp:  # with FSDP all processes must run the same number of batches
+                samples = [sample for sample in samples if sample] or samples
+            return train_step(self, samples, raise_oom)
+
+        return train_step_on_real_batches
+
+    replace(Trainer, "train_step", wrap)
+
+
+def save_options_as_given() -> None:
+    """Save the options in checkpoints as the user gave them.
+
+    A task can end training only by changing options, such as ``--max-update``. Without this workaround checkpoints
+    would hold the changed ones. Needed until the trainer asks the task whether to end.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(state_dict):
+        def state_dict_with_options_as_given(self):
+            with getattr(self.task, "options_as_given", contextlib.nullcontext)():
+                return state_dict(self)
+
+        return state_dict_with_options_as_given
+
+    replace(Trainer, "state_dict", wrap)
+
+
+def begin_averages_on_resume() -> None:
+    """Let ``--store-ema`` begin when a run is resumed.
+
+    Without this workaround a run fails that resumes from a checkpoint without averages, which fairseq means to start
+    from the checkpoint's model. Needed until the trainer keeps this model until the averages are made of it.
+    """
+    from fairseq import checkpoint_utils
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
+        def load_with_averages(self, *args, **kwargs):
+            if not self.cfg.ema.store_ema:
+                return load_checkpoint(self, *args, **kwargs)
+            load = checkpoint_utils.load_checkpoint_to_cpu
+
+            def load_and_begin_averages(*args, **kwargs):
+                state = load(*args, **kwargs)
+                state["extra_state"].setdefault("ema", dict(state["model"]))
+                return state
+
+            checkpoint_utils.load_checkpoint_to_cpu = load_and_begin_averages
+            try:
+                return load_checkpoint(self, *args, **kwargs)
+            finally:
+                checkpoint_utils.load_checkpoint_to_cpu = load
+
+        return load_with_averages
+
+    replace(Trainer, "load_checkpoint", wrap)
+
+
+def say_why_weights_do_not_fit() -> None:
+    """Let the error of a model that refuses a checkpoint's weights be the last line, if it names an option.
+
+    Without this workaround the last line is fairseq's, which says that the architectures should match, and the model's
+    error is far above it. Needed until fairseq's error quotes that of the model.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
+        def load_or_say_why(self, *args, **kwargs):
+            try:
+                return load_checkpoint(self, *args, **kwargs)
+            except Exception as error:
+                cause = error.__context__
+                if isinstance(cause, ValueError) and str(cause).startswith("--"):
+                    raise cause from None
+                raise
+
+        return load_or_say_why
+
+    replace(Trainer, "load_checkpoint", wrap)
+
+
+def begin_criterion_with_updates() -> None:
+    """Call a criterion's ``begin_training``, if it has one, where fairseq takes a model from a checkpoint but counts
+    training updates from 0, as with ``--finetune-from-model`` and ``--reset-optimizer``.
+
+    Without this workaround the criterion goes on with the state that the checkpoint holds, which fairseq loads there
+    too. Needed until fairseq resets a criterion with the optimizer.
+    """
+    from fairseq.trainer import Trainer
+
+    def wrap(load_checkpoint):
+        def load_and_begin(self, *args, **kwargs):
+            extra_state = load_checkpoint(self, *args, **kwargs)
+            criterion = self.get_criterion()
+            if self.get_num_updates() == 0 and hasattr(criterion, "begin_training"):
+                criterion.begin_training()
+            return extra_state
+
+        return load_and_begin
+
+    replace(Trainer, "load_checkpoint", wrap)
