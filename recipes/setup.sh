@@ -49,10 +49,12 @@ _setup() {
     fi
     if ! _installed; then
         echo "Setting up .venv (minutes, the first time) ..." >&2
-        # torch has the version that was tested. It is in the second command too, so that pip does not install another one.
+        # torch has the version that was tested. It is in the last command too, so that pip does not install another one.
         _install torch==2.13.0 || return 1
+        # A CUDA build of torch has brought its triton. With a CPU build the tests take the oldest one that is supported,
+        # on the systems for which it exists.
         if ! .venv/bin/python -c 'import triton' 2>/dev/null; then
-            _install triton==3.6.0 2>/dev/null || true # a CPU build; the oldest triton that is supported, on Linux alone
+            _install triton==3.6.0 2>/dev/null || true
         fi
         _install -e '.[dev]' torch==2.13.0 || return 1
         if ! compgen -G 'skiprnn_plugin/ops/native/libskiprnn.*' >/dev/null; then

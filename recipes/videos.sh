@@ -3,7 +3,7 @@
 #   train_videos TABLE UPDATES QUICK_UPDATES QUICK_ROW
 #       trains rows of a table on the features in the folder `data`, draws their samples and curves, and prints the
 #       table. The rows are those in `rows`, or all if there are none; they train for UPDATES training updates by
-#       default. With --quick they train for QUICK_UPDATES by default, and if there are none in `rows`, QUICK_ROW does
+#       default. With --quick they train for QUICK_UPDATES by default; if `rows` is empty, only QUICK_ROW is trained
 #
 # Before it calls this, the recipe calls read_arguments, and sets `metric` and `options` as table.sh says, and
 # `paper_options` and `quick_options`, the flags that fairseq-train gets in addition without --quick and with it.

@@ -227,8 +227,9 @@ class SkipRNNEstimator(BaseEstimator):
         try:
             return getattr(self.hub_, method)(arrays, batch_size=self.batch_size)
         except ValueError as error:  # a number may be too large once it is normalised
-            message = str(error)
-            raise ValueError(f"X{message[6:]}" if message.startswith("arrays[") else message) from error
+            if not str(error).startswith("arrays["):  # the hub's name for X
+                raise
+            raise ValueError(f"X{str(error).removeprefix('arrays')}") from error
 
     def _check(self, X: Recordings) -> List[np.ndarray]:
         """Recordings as arrays [T, D]; ValueError if they are none, or NotFittedError."""

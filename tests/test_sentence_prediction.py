@@ -151,7 +151,8 @@ def test_hub_encodes_as_the_data(hub):
                 assert any(torch.equal(tokens, other) for other in stored)
                 assert split.decode(tokens) == text
     long = hub.encode("good " * 300)
-    assert len(long) == 200 and torch.equal(long, hub.encode("good " * 200)[:200])
+    pieces = hub.encode("good good")[:2]
+    assert long.tolist() == pieces.tolist() * 100  # up to the last token, without an end of the sentence
     hub.task.cfg.shorten_method = "none"
     assert len(hub.encode("good " * 300)) > 300
 

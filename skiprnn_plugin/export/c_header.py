@@ -271,7 +271,7 @@ def make_header(parts: Parts, name: str, weights: str = "float32") -> str:
     for key, value in values.items():
         text = text.replace(f"${key}", str(value))
     guard = name.upper()
-    # in one pass, as the name may itself hold NAME_ in capitals
+    # In one pass: the name that replaces NAME_ may hold NAME_ itself, and is not to be replaced again
     macro = r"NAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)|NAME_"
     text = re.sub(macro, lambda found: f"{guard if found[1] else name}_", text)
     return text.replace("$class_names", ", ".join(map(_string, parts.class_names)))  # last, as names may be anything

@@ -57,7 +57,8 @@ def init_memories(cell: Type[Cell], w: LayerWeights, steps: int) -> None:
     for gate, values in ((cell.keeping_gate, memories), (cell.admitting_gate, -memories)):
         if gate is not None:
             rows = slice(gate * hidden, (gate + 1) * hidden)
-            w.bias_ih[rows] = w.bias_hh[rows] = 0  # layer norm would shift what stands here
+            w.bias_ih[rows] = w.bias_hh[rows] = 0  # both are added
+            # Layer norm would change a bias that is added before it
             (w.bias_ih if w.norm_bias is None else w.norm_bias)[rows] = values
 
 
