@@ -42,6 +42,7 @@ if sysconfig.get_platform().endswith("x86_64"):
     DISPATCH_FLAGS = ["-DSKIPRNN_X86_LEVELS"]
     LEVELS["avx2"] = ["-mavx2", "-mfma"]
     LEVELS["avx512"] = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", *LEVELS["avx2"]]
+    LEVELS["avx512vnni"] = ["-mavx512vnni", *LEVELS["avx512"]]  # multiplies int8 weights faster
 LINK_FLAGS = ["-shared"]
 OWN_LIBSTDCXX = []
 if sys.platform == "linux":

@@ -61,7 +61,8 @@ print(library.skiprnn_abi(), library.skiprnn_levels().decode())
     process = run(sys.executable, "-I", "-c", code, tmp_path / NATIVE / name)
     abi, levels = process.stdout.split()
     assert abi == re.search(r"#define SKIPRNN_ABI (\d+)", (PLUGIN / "ops/native/skiprnn.h").read_text())[1]
-    assert levels.split(",")[-1] == "baseline" and set(levels.split(",")) <= {"avx512", "avx2", "baseline"}
+    assert levels.split(",")[-1] == "baseline"
+    assert set(levels.split(",")) <= {"avx512vnni", "avx512", "avx2", "baseline"}
     if not X86:
         assert levels == "baseline"
 
@@ -118,15 +119,16 @@ def test_sources_are_compiled_for_each_instruction_set(compile_in_place):
     assert libraries(folder) == [name]
     flags = {Path(call[call.index("-o") + 1]).name: call for call in calls}
     # The linker keeps the first copy of an inline function, which must run on any processor.
-    levels = ["baseline", "avx2", "avx512"] if X86 else ["baseline"]
+    levels = ["baseline", "avx2", "avx512", "avx512vnni"] if X86 else ["baseline"]
     linked = [Path(word).name for word in flags.pop(name) if word.endswith(".o")]
     assert linked == ["dispatch.o", *(f"kernels-{level}.o" for level in levels)] and set(linked) == set(flags)
     for name, given in flags.items():
         instructions = {flag for flag in given if flag.startswith("-m")}
-        assert bool(instructions) == (name in ("kernels-avx2.o", "kernels-avx512.o"))
+        assert bool(instructions) == name.startswith("kernels-avx")
         assert not instructions & {"-march=native", "-mtune=native"} and "-ffast-math" not in given
         assert "-ffp-contract=off" in given and ("-DSKIPRNN_X86_LEVELS" in given) == (X86 and name == "dispatch.o")
-        assert ("-mavx512f" in given) == (name == "kernels-avx512.o")
+        assert ("-mavx512f" in given) == (name in ("kernels-avx512.o", "kernels-avx512vnni.o"))
+        assert ("-mavx512vnni" in given) == (name == "kernels-avx512vnni.o")
     for level in levels:
         given = flags[f"kernels-{level}.o"]
         assert f"-DSKIPRNN_LEVEL={level}" in given and f"{NATIVE}/kernels.cpp" in given

@@ -20,6 +20,7 @@ const Level *skiprnn_level_baseline();
 #ifdef SKIPRNN_X86_LEVELS
 const Level *skiprnn_level_avx2();
 const Level *skiprnn_level_avx512();
+const Level *skiprnn_level_avx512vnni();
 #endif
 }
 
@@ -31,8 +32,10 @@ std::vector<const Level *> find_levels() {
 #ifdef SKIPRNN_X86_LEVELS
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        if (__builtin_cpu_supports("avx512vnni")) levels.push_back(skiprnn_level_avx512vnni());
         levels.push_back(skiprnn_level_avx512());
+    }
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) levels.push_back(skiprnn_level_avx2());
 #endif
     levels.push_back(skiprnn_level_baseline());

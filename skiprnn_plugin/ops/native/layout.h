@@ -44,8 +44,7 @@ constexpr CellLayout CELLS[] = {
 };
 
 /* Offsets, in floats, of the parts of one layer's packed weights. Matrices are stored in strips of 16 columns:
- * [strip][k][16]; weight_hh of SKIPRNN_INT8 with every two k together, [strip][pairs_of(H)][16][2], in int16_t, which
- * processors multiply as they are. */
+ * [strip][k][16]; weight_hh of SKIPRNN_INT8 with every two k together, [strip][pairs_of(H)][16][2], in int8_t. */
 struct PackedOffsets {
     int64_t bias; /* [sums][padded(H)] */
     int64_t ih;   /* weight_ih for x W^T, k over inputs; transposed: for dsums W, k over gates * padded(H) */
@@ -64,7 +63,9 @@ inline PackedOffsets packed_layer(const skiprnn_shape &shape, int64_t layer) {
     offsets.ih = cell.sums * width;
     offsets.hh = offsets.ih + cell.gates * width * inputs_of(shape, layer);
     const bool is_int8 = shape.weights == SKIPRNN_INT8;
-    offsets.scale = offsets.hh + cell.gates * width * (is_int8 ? pairs_of(shape.hidden) : shape.hidden);
+    const int64_t floats = (int64_t)sizeof(float);
+    const int64_t depth = is_int8 ? (2 * pairs_of(shape.hidden) + floats - 1) / floats : shape.hidden;
+    offsets.scale = offsets.hh + cell.gates * width * depth;
     offsets.size = padded(offsets.scale + (is_int8 ? cell.gates * width : 0));
     return offsets;
 }

@@ -29,7 +29,7 @@ void pack_columns(Portion portion, const float *from, int64_t rows, int64_t dept
 
 /* Rounds the rows of a recurrent matrix, `from` [size, size], to 8-bit integers with a scale each: row n is about
  * scale[n] times its integers. Both are padded with zeros. */
-void pack_int8(Portion portion, const float *from, int64_t size, int16_t *to, float *scale) {
+void pack_int8(Portion portion, const float *from, int64_t size, int8_t *to, float *scale) {
     const int64_t pairs = pairs_of(size);
     for (int64_t n = portion.begin(strips_of(size)) * STRIP; n < portion.end(strips_of(size)) * STRIP; n++) {
         const float *row = from + n * size;
@@ -42,9 +42,9 @@ void pack_int8(Portion portion, const float *from, int64_t size, int16_t *to, fl
         const float step = largest / 127;
         const bool rounds = finite && step >= FLT_MIN;
         scale[n] = rounds ? step : finite ? 0 : NAN;
-        int16_t *lane = to + (n / STRIP * pairs * STRIP + n % STRIP) * 2;
+        int8_t *lane = to + (n / STRIP * pairs * STRIP + n % STRIP) * 2;
         for (int64_t k = 0; k < 2 * pairs; k++)
-            lane[k / 2 * STRIP * 2 + k % 2] = rounds && k < size ? (int16_t)std::lrint(row[k] / step) : 0;
+            lane[k / 2 * STRIP * 2 + k % 2] = rounds && k < size ? (int8_t)std::lrint(row[k] / step) : 0;
     }
 }
 
@@ -79,7 +79,7 @@ void pack_layer(Portion portion, const skiprnn_shape &shape, int64_t layer, cons
         pack_columns(portion, weights[0] + ih * hidden * input, hidden, input, packed + offsets.ih + g * width * input);
         const float *recurrent = weights[1] + hh * hidden * hidden;
         if (shape.weights == SKIPRNN_INT8)
-            pack_int8(portion, recurrent, hidden, (int16_t *)(packed + offsets.hh) + g * width * pairs_of(hidden) * 2,
+            pack_int8(portion, recurrent, hidden, (int8_t *)(packed + offsets.hh) + g * width * pairs_of(hidden) * 2,
                       packed + offsets.scale + g * width);
         else
             pack_columns(portion, recurrent, hidden, hidden, packed + offsets.hh + g * width * hidden);

@@ -10,10 +10,21 @@ namespace {
 /* Pairs of 16-bit integers, a pair for each lane of `Integers`. */
 typedef int16_t Pairs __attribute__((vector_size(4 * WIDTH)));
 
-SKIPRNN_INLINE Pairs load_pairs(const int16_t *from) {
-    Pairs pairs;
-    memcpy(&pairs, from, sizeof pairs);
-    return pairs;
+/* A pair of weights for each lane. */
+SKIPRNN_INLINE Pairs load_pairs(const int8_t *from) {
+#if defined(__AVX512F__)
+    return (Pairs)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)from));
+#elif defined(__AVX2__)
+    return (Pairs)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)from));
+#elif defined(__SSE2__)
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)from);
+    return (Pairs)_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+#else
+    typedef int8_t Bytes __attribute__((vector_size(2 * WIDTH)));
+    Bytes bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    return __builtin_convertvector(bytes, Pairs);
+#endif
 }
 
 /* The same pair in every lane. */
@@ -23,17 +34,18 @@ SKIPRNN_INLINE Pairs fill_pairs(const int16_t *from) {
     return (Pairs)(pair - Integers{});
 }
 
-/* a0 b0 + a1 b1 of every lane. */
-SKIPRNN_INLINE Integers multiply_pairs(Pairs a, Pairs b) {
-#if defined(__AVX512F__)
-    return (Integers)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+/* sum + a0 b0 + a1 b1 in every lane. */
+SKIPRNN_INLINE Integers add_products(Integers sum, Pairs a, Pairs b) {
+#if defined(__AVX512VNNI__)
+    return (Integers)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#elif defined(__AVX512F__)
+    return sum + (Integers)_mm512_madd_epi16((__m512i)a, (__m512i)b);
 #elif defined(__AVX2__)
-    return (Integers)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+    return sum + (Integers)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #elif defined(__SSE2__)
-    return (Integers)_mm_madd_epi16((__m128i)a, (__m128i)b);
+    return sum + (Integers)_mm_madd_epi16((__m128i)a, (__m128i)b);
 #else
-    Integers sum;
-    for (int i = 0; i < WIDTH; i++) sum[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
+    for (int i = 0; i < WIDTH; i++) sum[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
     return sum;
 #endif
 }
@@ -78,7 +90,7 @@ struct Int8Product {
     int64_t rows, strips, pairs;
     const int16_t *a; /* A[i][k] at a[i * a_row + k] */
     int64_t a_row;
-    const int16_t *b;   /* B[2 k + j][16 s + lane] at b[((s * pairs + k) * 16 + lane) * 2 + j] */
+    const int8_t *b;    /* B[2 k + j][16 s + lane] at b[((s * pairs + k) * 16 + lane) * 2 + j] */
     const float *unit;  /* [rows] */
     const float *scale; /* [16 * strips] */
     float *c;           /* C[i][16 s + lane] at c[i * c_row + 16 s + lane] */
@@ -91,7 +103,7 @@ void block_int8(const Int8Product &product, int64_t row, int64_t strip) {
     Integers sum[ROWS][ACROSS] = {};
     const int64_t a_row = product.a_row, b_strip = product.pairs * STRIP * 2;
     const int16_t *a = product.a + row * a_row;
-    const int16_t *b = product.b + strip * b_strip;
+    const int8_t *b = product.b + strip * b_strip;
     for (int64_t k = 0; k < product.pairs; k++) {
         Pairs factor[ACROSS];
 #pragma GCC unroll 16
@@ -100,7 +112,7 @@ void block_int8(const Int8Product &product, int64_t row, int64_t strip) {
         for (int i = 0; i < ROWS; i++) {
             const Pairs value = fill_pairs(a + i * a_row);
 #pragma GCC unroll 16
-            for (int j = 0; j < ACROSS; j++) sum[i][j] += multiply_pairs(value, factor[j]);
+            for (int j = 0; j < ACROSS; j++) sum[i][j] = add_products(sum[i][j], value, factor[j]);
         }
         a += 2;
         b += STRIP * 2;

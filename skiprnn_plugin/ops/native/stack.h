@@ -62,7 +62,7 @@ private:
 struct Layer {
     const float *bias, *ih, *hh;
     int64_t input, ih_strip, hh_strip;
-    const int16_t *hh_int8; /* with SKIPRNN_INT8, in place of `hh` */
+    const int8_t *hh_int8; /* with SKIPRNN_INT8, in place of `hh` */
     const float *hh_scale;
     float *h, *c; /* the states that are held, by state, [width]; c NULL without cell state */
     float *u;     /* U h of the states, by state, [hh_first][width]; NULL if U h is added to the sums directly */
@@ -113,7 +113,7 @@ struct Stack {
             layer.bias = packed + offsets.bias;
             layer.ih = packed + offsets.ih;
             layer.hh = packed + offsets.hh;
-            layer.hh_int8 = (const int16_t *)layer.hh;
+            layer.hh_int8 = (const int8_t *)layer.hh;
             layer.hh_scale = packed + offsets.scale;
             packed += offsets.size;
             layer.input = inputs_of(p.shape, l);
