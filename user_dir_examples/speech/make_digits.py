@@ -59,7 +59,8 @@ def make_utterance(words, rng):
 
 
 def speak_utterance(words, rng):
-    """The frames of an utterance that espeak-ng speaks, float16 [frames, 80]."""
+    """The frames of an utterance that espeak-ng speaks, float32 [frames, 80]: their squares add up to more than float16
+    holds, in which fairseq's utterance_cmvn would compute."""
     import kaldi_native_fbank
 
     command = ["espeak-ng", "--stdout", "-v", f"{rng.choice(ACCENTS)}+{rng.choice(VOICES)}"]
@@ -74,7 +75,7 @@ def speak_utterance(words, rng):
     bank = kaldi_native_fbank.OnlineFbank(options)
     bank.accept_waveform(rate, (samples + rng.normal(0, 30, len(samples))).tolist())
     bank.input_finished()
-    return np.stack([bank.get_frame(frame) for frame in range(bank.num_frames_ready)]).astype(np.float16)
+    return np.stack([bank.get_frame(frame) for frame in range(bank.num_frames_ready)])
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
