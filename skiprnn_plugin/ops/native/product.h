@@ -76,49 +76,60 @@ void block(const Product &product, int64_t row, int64_t strip, int64_t depth) {
         }
 }
 
-typedef void (*Block)(const Product &, int64_t, int64_t, int64_t);
-
-template <int A_STEP, int B_STEP, int ROWS, int COLUMNS>
-Block choose_block(int64_t rows, int64_t columns) {
-    if (rows == ROWS && columns == COLUMNS) return block<ROWS, COLUMNS, A_STEP, B_STEP>;
-    if constexpr (COLUMNS > 1) {
-        if (rows == ROWS) return choose_block<A_STEP, B_STEP, ROWS, COLUMNS - 1>(rows, columns);
-    }
-    if constexpr (ROWS > 1) return choose_block<A_STEP, B_STEP, ROWS - 1, STRIPS[ROWS - 1]>(rows, columns);
-    return nullptr;
-}
-
-template <int A_STEP, int B_STEP>
+/* Kernel::get<rows, columns>() for every size of a block: a function for blocks of that many rows and strips. */
+template <class Kernel>
 struct Blocks {
-    Block functions[MAX_ROWS + 1][9];
-    Blocks() {
-        for (int rows = 1; rows <= MAX_ROWS; rows++)
-            for (int columns = 1; columns <= STRIPS[rows]; columns++)
-                functions[rows][columns] = choose_block<A_STEP, B_STEP, MAX_ROWS, STRIPS[MAX_ROWS]>(rows, columns);
+    typename Kernel::Function functions[MAX_ROWS + 1][9];
+    Blocks() { fill_from<MAX_ROWS, STRIPS[MAX_ROWS]>(); }
+
+private:
+    template <int ROWS, int COLUMNS>
+    void fill_from() {
+        functions[ROWS][COLUMNS] = Kernel::template get<ROWS, COLUMNS>();
+        if constexpr (COLUMNS > 1)
+            fill_from<ROWS, COLUMNS - 1>();
+        else if constexpr (ROWS > 1)
+            fill_from<ROWS - 1, STRIPS[ROWS - 1]>();
     }
 };
 
-/* Computes a product on this thread. With `backwards` it goes from the last strip to the first: if the same B is used
- * again and again, alternating the direction finds the strips that were used last still in the nearest cache. */
-template <int A_STEP, int B_STEP>
-void multiply_with(const Product &product, bool backwards) {
-    static const Blocks<A_STEP, B_STEP> blocks;
-    const int64_t rows = product.rows, strips = product.strips;
+/* Divides `rows` rows and the strips from `begin` to before `end` into blocks, and calls the function for each one's size
+ * with (product, row, strip, arguments...). With `backwards` it goes from the last strip to the first: if the same B is
+ * used again and again, alternating the direction finds the strips that were used last still in the nearest cache. */
+template <class Kernel, class AnyProduct, class... Arguments>
+void in_blocks(const AnyProduct &product, int64_t begin, int64_t end, bool backwards, Arguments... arguments) {
+    static const Blocks<Kernel> blocks;
+    const int64_t rows = product.rows;
     if (rows == 0) return;
     // the outer loop goes over B's strips, in even parts, so that a wide matrix is fetched once for all rows
-    const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (strips + most - 1) / most;
+    const int64_t most = STRIPS[rows < MAX_ROWS ? rows : MAX_ROWS], parts = (end - begin + most - 1) / most;
     for (int64_t part = 0; part < parts; part++) {
-        const int64_t nth = backwards ? parts - 1 - part : part;
-        const int64_t begin = strips * nth / parts, end = strips * (nth + 1) / parts;
+        const Portion portion = {backwards ? parts - 1 - part : part, parts};
+        const int64_t first = begin + portion.begin(end - begin), last = begin + portion.end(end - begin);
         for (int64_t row = 0; row < rows; row += MAX_ROWS) {
             const int64_t height = rows - row < MAX_ROWS ? rows - row : MAX_ROWS;
-            for (int64_t at = begin; at < end;) {
-                const int64_t columns = end - at < STRIPS[height] ? end - at : STRIPS[height];
-                blocks.functions[height][columns](product, row, at, product.depth);
+            for (int64_t at = first; at < last;) {
+                const int64_t columns = last - at < STRIPS[height] ? last - at : STRIPS[height];
+                blocks.functions[height][columns](product, row, at, arguments...);
                 at += columns;
             }
         }
     }
+}
+
+template <int A_STEP, int B_STEP>
+struct FloatKernel {
+    typedef void (*Function)(const Product &, int64_t, int64_t, int64_t);
+    template <int ROWS, int COLUMNS>
+    static Function get() {
+        return block<ROWS, COLUMNS, A_STEP, B_STEP>;
+    }
+};
+
+/* Computes a product on this thread. */
+template <int A_STEP, int B_STEP>
+void multiply_with(const Product &product, bool backwards) {
+    in_blocks<FloatKernel<A_STEP, B_STEP>>(product, 0, product.strips, backwards, product.depth);
 }
 
 /* The number of multiply-adds that take as long as a transfer of memory from one core to another, about 200

@@ -128,48 +128,18 @@ void block_int8(const Int8Product &product, int64_t row, int64_t strip) {
         }
 }
 
-typedef void (*Int8Block)(const Int8Product &, int64_t, int64_t);
-
-template <int ROWS, int COLUMNS>
-Int8Block choose_int8_block(int64_t rows, int64_t columns) {
-    if (rows == ROWS && columns == COLUMNS) return block_int8<ROWS, COLUMNS>;
-    if constexpr (COLUMNS > 1) {
-        if (rows == ROWS) return choose_int8_block<ROWS, COLUMNS - 1>(rows, columns);
+struct Int8Kernel {
+    typedef void (*Function)(const Int8Product &, int64_t, int64_t);
+    template <int ROWS, int COLUMNS>
+    static Function get() {
+        return block_int8<ROWS, COLUMNS>;
     }
-    if constexpr (ROWS > 1) return choose_int8_block<ROWS - 1, STRIPS[ROWS - 1]>(rows, columns);
-    return nullptr;
-}
-
-/* Computes the strips from `begin` to before `end`; for `backwards` see `multiply_with`. */
-inline void multiply_int8_strips(const Int8Product &product, int64_t begin, int64_t end, bool backwards) {
-    static const struct Blocks {
-        Int8Block functions[MAX_ROWS + 1][9];
-        Blocks() {
-            for (int rows = 1; rows <= MAX_ROWS; rows++)
-                for (int columns = 1; columns <= STRIPS[rows]; columns++)
-                    functions[rows][columns] = choose_int8_block<MAX_ROWS, STRIPS[MAX_ROWS]>(rows, columns);
-        }
-    } blocks;
-    const int64_t most = STRIPS[product.rows < MAX_ROWS ? product.rows : MAX_ROWS];
-    const int64_t parts = (end - begin + most - 1) / most;
-    for (int64_t part = 0; part < parts; part++) {
-        const Portion portion = {backwards ? parts - 1 - part : part, parts};
-        const int64_t first = begin + portion.begin(end - begin), last = begin + portion.end(end - begin);
-        for (int64_t row = 0; row < product.rows; row += MAX_ROWS) {
-            const int64_t height = product.rows - row < MAX_ROWS ? product.rows - row : MAX_ROWS;
-            for (int64_t at = first; at < last;) {
-                const int64_t columns = last - at < STRIPS[height] ? last - at : STRIPS[height];
-                blocks.functions[height][columns](product, row, at);
-                at += columns;
-            }
-        }
-    }
-}
+};
 
 inline void multiply_int8(const Team &team, const Int8Product &product, bool backwards) {
     const int64_t columns = product.strips * STRIP, depth = 2 * product.pairs;
     share(team, product.rows * (depth / 2 + columns), product.rows * columns * depth, product.strips,
-          [&](int64_t begin, int64_t end) { multiply_int8_strips(product, begin, end, backwards); });
+          [&](int64_t begin, int64_t end) { in_blocks<Int8Kernel>(product, begin, end, backwards); });
 }
 
 }  // namespace
