@@ -464,8 +464,7 @@ class SkipRNNBase(nn.Module):
     def _find_updates(self, suffix, x, state, noise, lengths, offsets) -> Tensor:
         """The steps that are updated with ``min_skip`` and ``max_skip``, bool [B, T], for one direction.
 
-        A stream finds them, in which the limits are exact, so that every engine makes the same updates. Its k-th update
-        is that of all sequences together, although they are at different steps.
+        A stream finds them, in which the limits are exact, so that every engine makes the same updates.
         """
         if noise is not None:
             raise ValueError("min_skip, max_skip: expected 0 and None beside random updates, which have no such limits")
@@ -478,13 +477,15 @@ class SkipRNNBase(nn.Module):
             return updates.to(x.device)
         begin = torch.zeros(batch, dtype=torch.int64, device="cpu") if begin is None else begin.cpu()
         count = steps - begin if end is None else end.cpu() - begin
+        times = torch.arange(int(count.max()), device="cpu")
+        if bool(begin.any()):  # every sequence from its first step
+            source = (begin.unsqueeze(1) + times).clamp(max=steps - 1).to(x.device)
+            x = x[torch.arange(batch, device=x.device).unsqueeze(1), source]
+        read = torch.zeros(batch, len(times), dtype=torch.bool, device="cpu")
         stream = self._open_stream(suffix, batch, state, self.min_skip, self.max_skip, None)
-        while len(rows := (stream.wanted < count).nonzero().squeeze(1)) > 0:
-            wanted = stream.wanted[rows]
-            stream.skip(wanted - stream.time[rows], rows)
-            step = begin[rows] + wanted
-            stream.update(x[rows.to(x.device), step.to(x.device)], rows)
-            updates[rows, step] = True
+        stream.feed_and_mark(x[:, : len(times)], None, read)
+        rows, step = (read & (times < count.unsqueeze(1))).nonzero(as_tuple=True)  # the stream reads padding too
+        updates[rows, begin[rows] + step] = True
         return updates.to(x.device)
 
     def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:

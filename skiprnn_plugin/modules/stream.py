@@ -121,6 +121,11 @@ class Stream:
         Raises:
             ValueError: ``x`` has another shape, or a row does not exist.
         """
+        return self.feed_and_mark(x, rows, None)
+
+    def feed_and_mark(self, x: Any, rows: Rows, read: Optional[Tensor]) -> int:
+        """As :meth:`feed`; the elements of ``read``, bool [N, T] in contiguous memory of the CPU, become True for the
+        samples that were read."""
         raise NotImplementedError
 
     def reset(
@@ -317,21 +322,26 @@ class NativeStream(Stream):
 
     def feed(self, x, rows=None):
         address = self._locate(x) if rows is None else 0
-        if address:
-            self._x.value, count, steps = address, self.batch_size, 1
-            fault = self._feed(
-                self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used
-            )
-        else:
-            rows, count = self._as_rows(rows)
-            x = self._check_samples(x, count, (2, 3))
-            x = x if x.dim() == 3 else x.unsqueeze(1)
-            if x.stride(2) != 1 and self._input_size != 1:
-                x = x.contiguous()
-            steps, strides = x.shape[1], x.stride()[:2]
-            fault = self._lib.skiprnn_stream_feed(
-                self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used
-            )
+        if not address:
+            return self.feed_and_mark(x, rows, None)
+        self._x.value = address
+        fault = self._feed(
+            self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used, None
+        )
+        if fault:
+            self._explain(fault, None, self.batch_size, 1)
+        return self._used.value
+
+    def feed_and_mark(self, x, rows, read):
+        rows, count = self._as_rows(rows)
+        x = self._check_samples(x, count, (2, 3))
+        x = x if x.dim() == 3 else x.unsqueeze(1)
+        if x.stride(2) != 1 and self._input_size != 1:
+            x = x.contiguous()
+        steps, strides = x.shape[1], x.stride()[:2]
+        fault = self._lib.skiprnn_stream_feed(
+            self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used, _address(read)
+        )
         if fault:
             self._explain(fault, rows, count, steps)
         return self._used.value
@@ -390,7 +400,7 @@ class TorchStream(Stream):
             self._explain(library.TOO_LATE, rows, count, n)
         self.time[rows] += n
 
-    def feed(self, x, rows=None):
+    def feed_and_mark(self, x, rows, read):
         rows, count = self._as_rows(rows)
         x = self._check_samples(x, count, (2, 3))
         rows = self._check_existence(rows, count)
@@ -402,6 +412,8 @@ class TorchStream(Stream):
             if len(some) == 0:
                 break
             self._read(x[some.to(x.device), step[some].to(x.device)], rows[some])
+            if read is not None:
+                read[some, step[some]] = True
             used += len(some)
         self.time[rows] += x.shape[1]
         return used

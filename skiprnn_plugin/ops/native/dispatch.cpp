@@ -415,7 +415,8 @@ SKIPRNN_API int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows,
 }
 
 SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x,
-                                    int64_t row_stride, int64_t step_stride, int64_t steps, int64_t *used) {
+                                    int64_t row_stride, int64_t step_stride, int64_t steps, int64_t *used,
+                                    uint8_t *read) {
     skiprnn_stream &s = *stream;
     if (const int fault = check_rows(s, rows, count)) return fault;
     for (int64_t i = 0; i < count; i++)
@@ -433,6 +434,7 @@ SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows,
         for (int64_t i = 0; i < active; i++) {
             const int64_t row = s.taken[i];
             s.places[i] = {s.places[i].row, s.wanted[row] - s.time[row], i};
+            if (read) read[s.places[i].row * steps + s.places[i].time] = 1;
         }
         update(s, s.taken, active);
         total += active;

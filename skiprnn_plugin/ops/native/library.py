@@ -14,7 +14,7 @@ from typing import Callable, List, NamedTuple, Optional
 from ..tracing import constant_in_compiled_code
 from ..types import Operands, Results
 
-ABI = 8
+ABI = 9
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip on a machine with a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are used for; the last one also computes x's gradient
@@ -113,7 +113,7 @@ PROTOTYPES = {
     "skiprnn_stream_wait": (c_int64, c_void_p, c_int64),
     "skiprnn_stream_update": (c_int, *_ROWS, c_void_p),
     "skiprnn_stream_skip": (c_int, *_ROWS, c_void_p, c_int64),
-    "skiprnn_stream_feed": (c_int, *_ROWS, c_void_p, c_int64, c_int64, c_int64, POINTER(c_int64)),
+    "skiprnn_stream_feed": (c_int, *_ROWS, c_void_p, c_int64, c_int64, c_int64, POINTER(c_int64), c_void_p),
     "skiprnn_activation": (None, c_int64, c_int64, c_void_p, c_void_p),
 }
 

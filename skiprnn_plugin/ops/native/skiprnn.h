@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 8
+#define SKIPRNN_ABI 9
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are used for: a forward, a backward, or a backward that computes the gradient of x too. */
@@ -222,9 +222,10 @@ int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t c
 int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps, int64_t same);
 
 /* Reads those samples of x [count, steps, D] that the rows want, and skips the others. `steps` is 0 or more. x is
- * contiguous in D; its strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
+ * contiguous in D; its strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read, and 1 to
+ * the elements of `read` [count, steps], if it is not NULL, whose samples it has read. */
 int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x, int64_t row_stride,
-                        int64_t step_stride, int64_t steps, int64_t *used);
+                        int64_t step_stride, int64_t steps, int64_t *used, uint8_t *read);
 
 /* Computes y = sigmoid(x) (`kind` 0) or y = tanh(x) (`kind` 1) of n values as the kernels do. Only tests use it. */
 void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y);
