@@ -13,13 +13,14 @@ GRU_RESET_BEFORE = tl.constexpr(2)
 RNN = tl.constexpr(3)
 SEARCHED = tl.constexpr(8)  # steps that one iteration searches for an update; a sequence that finds none waits
 COLUMNS = tl.constexpr(8)  # of the weights that products in ieee take together
+# In a product this stands on the right: triton 3.7's interpreter takes constexpr * tensor for a constexpr.
 LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
 def sigmoid(x):
     """As a square, because a division takes more instructions to be exact where nobody needs it."""
-    return _sigmoid_exp2(-LOG2_E * x)
+    return _sigmoid_exp2(x * -LOG2_E)
 
 
 @triton.jit
@@ -34,13 +35,13 @@ def sigmoid_sum(x, u):
     Both are scaled before they are added. Otherwise Triton would start the product from ``x``, and it would have to
     wait until ``x`` has come from memory.
     """
-    return _sigmoid_exp2(-LOG2_E * x.to(tl.float32) + -LOG2_E * u)
+    return _sigmoid_exp2(x.to(tl.float32) * -LOG2_E + u * -LOG2_E)
 
 
 @triton.jit
 def tanh_sum(x, u):
     """tanh(x + u), where ``u`` is a product, as :func:`sigmoid_sum`."""
-    return 2 * _sigmoid_exp2(-2 * LOG2_E * x.to(tl.float32) + -2 * LOG2_E * u) - 1
+    return 2 * _sigmoid_exp2(x.to(tl.float32) * (-2 * LOG2_E) + u * (-2 * LOG2_E)) - 1
 
 
 @triton.jit
