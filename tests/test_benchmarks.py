@@ -17,6 +17,7 @@ from skiprnn_plugin.ops import ENGINES
 from skiprnn_plugin.ops.engines import Engine
 
 from .command_line import ROOT, run
+from .selection import quick_in
 
 TINY = ["--quick", "--shapes", "tiny-b8", "--cells", "gru", "--seconds", "0.01", "--threads", "1"]
 
@@ -124,7 +125,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(
-    "kind, dtype", [*((kind, "float32") for kind in WRONG), ("updates", "bfloat16"), ("NaN", "bfloat16")]
+    "kind, dtype", quick_in(2, [*((kind, "float32") for kind in WRONG), ("updates", "bfloat16"), ("NaN", "bfloat16")])
 )
 def test_wrong_engine_gets_no_speed(tmp_path, monkeypatch, capsys, kind, dtype):
     spoil, message = WRONG[kind]

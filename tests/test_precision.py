@@ -8,6 +8,7 @@ import torch
 from .command_line import train, validate
 from .compare import assert_close
 from .ranks import run_ranks
+from .selection import quick_of
 
 FP16 = ["--fp16"]
 MODES = {
@@ -29,7 +30,7 @@ def assert_finite(logs):
             assert all(math.isfinite(value) for value in line.values()), line
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", quick_of(MODES, "fp16", "bf16", "update-freq"))
 def test_learns(tmp_path, mode):
     options = [*SMALL, "--hidden-size", 16, "--batch-size", 32, "--train-size", 256, "--max-update", 40]
     options += ["--cost-per-sample", 1e-3, "--log-interval", 10]

@@ -6,6 +6,8 @@ import torch
 
 from skiprnn_plugin.ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 
+from ..selection import quick_of
+
 # What an engine is tested in where it does not take every dtype
 DTYPE = {"native": torch.float32, "triton": torch.float32}
 MODES = ["round", "bernoulli", "schedule", "full", "masks"]
@@ -56,13 +58,7 @@ every_engine_with_masks = for_engines(name for name, engine in ENGINES.items() i
 
 def cells_quick(*names):
     """A test of every cell, which the quick tests run for these alone."""
-    params = [pytest.param(cell, marks=[] if cell in names else [pytest.mark.thorough]) for cell in sorted(CELLS)]
-    return pytest.mark.parametrize("cell", params)
-
-
-def quick_in(number, values):
-    """Values of a parametrised test, of which the quick tests run one in ``number``."""
-    return [pytest.param(v, marks=pytest.mark.thorough if n % number else ()) for n, v in enumerate(values)]
+    return pytest.mark.parametrize("cell", quick_of(sorted(CELLS), *names))
 
 
 every_cell = pytest.mark.parametrize("cell", sorted(CELLS))

@@ -9,6 +9,7 @@ from skiprnn_plugin.ops import CELLS, ENGINES, engines
 from skiprnn_plugin.ops.indexed import forward as by_update
 
 from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
+from ..selection import quick_of
 from .problems import (
     Problem,
     dtype_of,
@@ -78,7 +79,7 @@ def assert_same(problem, engine, **options):
 
 @every_other
 @every_cell
-@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("last_only", quick_of([False, True], False), ids=["all", "last"])
 @pytest.mark.parametrize("case", CASES)
 def test_equals_reference(cell, engine, case, last_only):
     sizes, options = arguments(case)
@@ -88,7 +89,7 @@ def test_equals_reference(cell, engine, case, last_only):
 @every_other
 @every_cell
 @pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
-@pytest.mark.parametrize("gate", [True, False], ids=["gate", "no-gate"])
+@pytest.mark.parametrize("gate", quick_of([True, False], True), ids=["gate", "no-gate"])
 @pytest.mark.parametrize("which", ["output", "h", "c", "p", "acc", "updates"])
 def test_gradients_of_one_result_by_itself(cell, engine, which, gate, last_only):
     """The others have none, which an engine may be told instead of zeros."""
@@ -117,7 +118,7 @@ SIZES = [
 
 @every_other
 @every_cell
-@pytest.mark.parametrize("last_only", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["all", "last"])
+@pytest.mark.parametrize("last_only", quick_of([False, True], False), ids=["all", "last"])
 @pytest.mark.parametrize("batch, steps, inputs, hidden, layers", SIZES)
 def test_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
     scale = 0.8 * max(inputs, hidden) ** -0.5  # so that rounding does not grow from step to step
@@ -128,7 +129,7 @@ def test_sizes(cell, engine, batch, steps, inputs, hidden, layers, last_only):
 
 @for_engines_in(torch.float32, torch.float64, engines=set(ENGINES) - {"reference"})
 @every_cell
-@pytest.mark.parametrize("last_only", [False, True], ids=["all", "last"])
+@pytest.mark.parametrize("last_only", quick_of([False, True], True), ids=["all", "last"])
 def test_rows_that_skip_very_differently(cell, engine, dtype, last_only):
     """One row uses nearly all its steps, one a few, one never another; a gate that reads the state decides so."""
     problem = Problem(cell, batch=3, steps=120, layers=1, resumed=True, dtype=dtype)

@@ -11,6 +11,7 @@ from skiprnn_plugin.ops import SkipState
 from ..compare import assert_results_close
 from .problems import (
     Problem,
+    cells_quick,
     dtype_of,
     every_cell,
     every_engine,
@@ -81,7 +82,7 @@ def test_gradients_with_layer_norm(cell, fast_mode):
     assert torch.autograd.gradcheck(function, inputs, fast_mode=fast_mode)
 
 
-@every_cell
+@cells_quick("lstm")
 @pytest.mark.parametrize("masks", [False, True], ids=["no-masks", "masks"])
 def test_second_derivatives(cell, masks):
     assert torch.autograd.gradgradcheck(*scan_function(cell, "reference", masks=masks), fast_mode=True)

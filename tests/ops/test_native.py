@@ -8,8 +8,9 @@ from skiprnn_plugin.ops.native import engine as native_engine
 from skiprnn_plugin.ops.native import library
 
 from ..compare import assert_equal, assert_gradients_close, assert_results_close
+from ..selection import quick_in, quick_of
 from .native_problems import bitwise_parts, decided_rows, drawn_problem, levels, native, only_rows
-from .problems import Problem, every_cell, quick_in, uniform_noise
+from .problems import Problem, every_cell, uniform_noise
 
 
 @native
@@ -85,7 +86,7 @@ def test_activations(engine, level, kind):
 @every_cell
 @pytest.mark.parametrize("grad", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("inputs, hidden, layers", [(2, 13, 2), (200, 9, 1), (1, 110, 1)])
-@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("threads", quick_of([1, 2], 2), indirect=True)
 def test_the_bits_of_a_row_do_not_depend_on_the_batch(cell, engine, level, grad, inputs, hidden, layers, threads):
     problem = Problem(cell, 20, 15, inputs, hidden, layers, dtype=torch.float32, resumed=True)
     lengths = [15, 3, 0, 9, 14] * 4

@@ -30,7 +30,7 @@ HALF = [torch.bfloat16, torch.float16]
         pytest.param([1, 11], marks=pytest.mark.thorough),
         pytest.param([5, 7], marks=pytest.mark.thorough),
         [4, 0, 5, 3],
-        [1] * 12,
+        pytest.param([1] * 12, marks=pytest.mark.thorough),
     ],
     ids=str,
 )
