@@ -5,10 +5,10 @@ from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
 
+from .data.features import LARGEST
 from .reading import first_sentence
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
-LARGEST = 1e150  # whose square is a float64
 ONE = "Reshape your data: one recording goes in as [X]"
 NUMBERS = "expected a list of arrays [T, D], or an array [N, T, D]"
 

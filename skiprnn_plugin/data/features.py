@@ -17,6 +17,7 @@ from .sequence import StoredDataset
 
 FEATURES = "features.npy"
 STATISTICS = "statistics.npz"
+LARGEST = 1e150  # whose square is a float64
 ROUNDING = 1e-14  # of the mean; a standard deviation that is smaller comes from rounding in float64
 
 
@@ -128,14 +129,17 @@ class FeatureStore:
 
 
 def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Convert an array [T, D] to another float type. Raises ValueError if a number of the result is not finite."""
+    """Convert an array [T, D] to another float type. Raises ValueError if a number of the result is not finite, or is
+    larger than ``LARGEST``."""
     with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
         converted = array.astype(dtype)
-    wrong = np.argwhere(~np.isfinite(converted))
+    largest = float(np.finfo(dtype).max)
+    wrong = np.argwhere(~(np.abs(converted) <= min(largest, LARGEST)))
     if len(wrong):
         step, feature = wrong[0].tolist()
+        allowed = f"up to {LARGEST:g}" if largest > LARGEST else f"in the range of {np.dtype(dtype)}"
         raise ValueError(
-            f"expected finite numbers in the range of {np.dtype(dtype)}, got {array[step, feature]} "
+            f"expected finite numbers {allowed}, got {array[step, feature]} "
             f"(step {step} of {len(array)}, feature {feature}, from 0)"
         )
     return converted

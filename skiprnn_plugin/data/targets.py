@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import List, Optional, Sequence
+from typing import Iterable, List, Optional, Sequence
 
 import numpy as np
 
@@ -42,6 +42,11 @@ def find_missing(labels: Sequence[str], regression: Optional[bool] = None) -> Op
     if missing is None or regression or 2 * sum(are_targets([label]) for label in labels) >= len(labels):
         return missing
     return None
+
+
+def find_nan(labels: Iterable[str]) -> Optional[int]:
+    """The index of the first label that is "nan", as programs write a missing one; None if there is none."""
+    return next((index for index, label in enumerate(labels) if label.strip().lower() == "nan"), None)
 
 
 def read_targets(folder: Path, items: Sequence[Item]) -> np.ndarray:

@@ -267,11 +267,13 @@ class Budget(nn.Module):
             updates: 1 where a step was updated, 0 where it was skipped or is padding, as a Skip RNN returns them:
                 [B, T], or [2, B, T] of two directions.
             lengths: real steps of each sequence, [B]; None if there is no padding.
-            task_loss: the mean task loss of the batch, in any unit. No gradient flows from the budget to it.
+            task_loss: the mean task loss of the batch, a scalar in any unit. No gradient flows from the budget to it.
 
         Raises:
             ValueError: an argument of the wrong shape.
         """
+        if isinstance(task_loss, Tensor) and task_loss.dim() != 0:
+            raise ValueError(f"task_loss: expected the mean over the batch, a scalar, got {tuple(task_loss.shape)}")
         if not isinstance(updates, Tensor) or updates.dim() not in (2, 3):
             got = tuple(updates.shape) if isinstance(updates, Tensor) else type(updates).__name__
             raise ValueError(f"updates: expected a tensor [B, T] or [2, B, T], got {got}")

@@ -5,7 +5,7 @@ from typing import List, Optional
 
 from ..data.features import FeatureStore, read_items
 from ..data.manifest import CLASSES, Item, check_labels, find_labels, find_manifest, read_classes
-from ..data.targets import CURE, are_targets, find_missing, read_targets
+from ..data.targets import CURE, are_targets, find_missing, find_nan, read_targets
 from .write_features import Source
 
 
@@ -30,6 +30,10 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             place = f"{find_manifest(folder)}:{items[missing].line}: label"
             raise ValueError(f"{place}: expected a number to predict, got {labels[missing]!r}{CURE}")
         regression = are_targets(labels)
+        missing = None if regression else find_nan(labels)
+        if missing is not None:
+            place = f"{find_manifest(folder)}:{items[missing].line}: label"
+            raise ValueError(f"{place}: expected a class, got {labels[missing]!r}, a missing value")
     if regression:
         read_targets(folder, items)
     classes = None if regression else list_classes(folder, items)

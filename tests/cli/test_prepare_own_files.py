@@ -100,13 +100,31 @@ def test_labels_and_subjects_that_are_whole_numbers(prints, tmp_path, dtype):
             {"arr_0": ARRAYS[0], "labels": np.array([0.5, np.nan])},
             "labels: expected finite numbers to predict, [N] or [N, outputs], got float64 (2,) with NaN or infinity",
         ),
-        ({"arr_0": ARRAYS[0], "labels": np.array([np.nan])}, "labels: expected whole numbers or names in one row, got"),
+        (
+            {"arr_0": ARRAYS[0], "arr_1": ARRAYS[0], "labels": np.array([1, np.nan])},
+            "labels[1]: expected a whole number or a name, got nan, a missing value",
+        ),
+        (
+            {"arr_0": ARRAYS[0], "arr_1": ARRAYS[0], "labels": np.array(["up", np.nan])},
+            "labels[1]: expected a whole number or a name, got nan, a missing value",
+        ),
         (
             {"arr_0": ARRAYS[0], "labels": np.array([[1, 2]])},
             "in one row, got int64 (1, 2); --regression predicts several numbers",
         ),
     ],
-    ids=["gap", "width", "objects", "3-D", "number of labels", "objects as labels", "fraction", "nan", "outputs"],
+    ids=[
+        "gap",
+        "width",
+        "objects",
+        "3-D",
+        "number of labels",
+        "objects as labels",
+        "fraction",
+        "nan",
+        "nan as text",
+        "outputs",
+    ],
 )
 def test_wrong_lists(fails, tmp_path, arrays, message):
     np.savez(tmp_path / "own.npz", **{"labels": NAMES, **arrays})
@@ -248,6 +266,12 @@ def test_tables_with_other_columns(prints, tmp_path):
             "sequence,label,x\na,0.5,1\nb,0.50,1",
             ("--no-regression",),
             "own.csv:3: expected each label written in one way, got '0.50' and '0.5'",
+        ),
+        ("sequence,label,x\na,up,1\nb,NaN,1", (), "own.csv:3: label: expected a class, got 'NaN', a missing value"),
+        (
+            "sequence,label,split,x\na,up,train,1e200\nb,up,valid,1\nc,down,train,1",
+            ("--dtype", "float64"),
+            "sequence 'a': expected finite numbers up to 1e+150, got 1e+200",
         ),
         ("sequence,label,x\n1_0,up,1\n10,up,1\n1e1,down,1", (), "own.csv: expected sequences for each split, got none"),
     ],

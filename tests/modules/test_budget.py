@@ -205,15 +205,16 @@ def test_bad_options(options, message):
 
 
 @pytest.mark.parametrize(
-    "updates,lengths,message",
+    "updates,lengths,task_loss,message",
     [
-        (torch.ones(3), None, r"updates: expected a tensor \[B, T\]"),
-        (torch.ones(3, 4), [4, 4], r"lengths: expected \[3\], got \(2,\)"),
+        (torch.ones(3), None, 1.0, r"updates: expected a tensor \[B, T\]"),
+        (torch.ones(3, 4), [4, 4], 1.0, r"lengths: expected \[3\], got \(2,\)"),
+        (torch.ones(3, 4), None, torch.ones(3), r"task_loss: expected the mean over the batch, .* got \(3,\)"),
     ],
 )
-def test_bad_batches(updates, lengths, message):
+def test_bad_batches(updates, lengths, task_loss, message):
     with pytest.raises(ValueError, match=message):
-        Budget(0.5)(updates, lengths, task_loss=1.0)
+        Budget(0.5)(updates, lengths, task_loss=task_loss)
 
 
 def closed_budget():

@@ -34,6 +34,11 @@ def test_a_missing_number_is_not_a_class(tmp_path, labels, line):
     assert read_folder(write_folder(tmp_path, labels), regression=False).classes == ["0.5", "1.5", "n/a"]
 
 
+def test_nan_is_not_a_class(tmp_path):
+    with pytest.raises(ValueError, match="manifest.csv:3: label: expected a class, got 'nan', a missing value"):
+        read_folder(write_folder(tmp_path, np.repeat(["up", "nan", "down"], [1, 2, 3])))
+
+
 @pytest.mark.parametrize("labels", [["1", "2", "n/a"], ["a", "b", "0.5"]], ids=["whole", "names"])
 def test_other_labels_are_classes(tmp_path, labels):
     (tmp_path / "classes.txt").write_text("\n".join(labels))
