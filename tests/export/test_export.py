@@ -314,11 +314,15 @@ def test_page(trained, tmp_path, monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
     text = (ROOT / "docs/export.md").read_text()
     monkeypatch.chdir(tmp_path)
-    onnx_code, torch_code, translation_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    onnx_code, torch_code, module_code, translation_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "onnx").mkdir()
     trained.export(tmp_path / "onnx" / "model.onnx").rename("model.onnx")
     recording = trained.recordings[0]
     assert "torch.export.load" in torch_code  # test_torch_program runs the same
+    module = {}
+    exec(compile(module_code, "export.md", "exec"), module)
+    x = torch.randn(3, 20, 3)
+    torch.testing.assert_close(torch.export.load("rnn.pt2").module()(x), module["rnn"](x))
     assert "onnx_translations" in translation_code  # test_onnx_translation.py runs it
     exec(compile(onnx_code, "export.md", "exec"), {"recording": recording})
     printed = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), float)
