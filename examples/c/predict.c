@@ -18,6 +18,12 @@ static void fail(const char *what, const char *detail) {
     exit(2);
 }
 
+/* A value that is not what the program expected; of `got` the first line is shown. */
+static void refuse(const char *what, const char *expected, const char *got) {
+    fprintf(stderr, "predict: error: %s: expected %s, got %.*s\n", what, expected, (int)strcspn(got, "\n"), got);
+    exit(2);
+}
+
 static void *allocate(size_t size) {
     /* skiprnn_pack wants 64-byte alignment */
     void *memory = aligned_alloc(64, (size + 64) / 64 * 64);
@@ -164,6 +170,7 @@ int main(int argc, char **argv) {
     const double *csv = read_csv(argv[2], shape.input, &steps);
     const double *mean = find_tensor(&model, "mean", (uint64_t)shape.input * sizeof(double));
     const double *std = find_tensor(&model, "std", (uint64_t)shape.input * sizeof(double));
+    if (!mean != !std) refuse(argv[1], "mean and std, or neither", mean ? "mean alone" : "std alone");
     float *x = allocate((size_t)(steps * shape.input) * sizeof(float));
     for (int64_t i = 0; i < steps * shape.input; i++)
         x[i] = mean ? (float)(((double)(float)csv[i] - mean[i % shape.input]) / std[i % shape.input]) : (float)csv[i];

@@ -205,6 +205,15 @@ def predict_in_c(tmp_path_factory):
     return program
 
 
+def edit_header(model, old, new):
+    """Replace what matches ``old``, once, in the header of a safetensors file."""
+    content = model.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header, count = re.subn(old, new, content[8 : 8 + size].decode())
+    assert count == 1
+    model.write_bytes(len(header.encode()).to_bytes(8, "little") + header.encode() + content[8 + size :])
+
+
 @pytest.mark.parametrize(
     "old, new, message",
     [
@@ -222,14 +231,20 @@ def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     if old is None:
         recording = recording.replace(recording.split(",")[0], new, 1)
     else:
-        content = model.read_bytes()
-        size = int.from_bytes(content[:8], "little")
-        header, count = re.subn(old, new, content[8 : 8 + size].decode())
-        assert count == 1
-        model.write_bytes(len(header).to_bytes(8, "little") + header.encode() + content[8 + size :])
+        edit_header(model, old, new)
     (tmp_path / "recording.csv").write_text(recording)
     process = run(predict_in_c, model, tmp_path / "recording.csv")
     assert process.returncode == 2 and message in process.stderr, process.stderr
+
+
+@pytest.mark.parametrize("missing, left", [("std", "mean"), ("mean", "std")])
+def test_half_a_normalisation_in_c(trained, predict_in_c, tmp_path, missing, left):
+    model = trained.export(tmp_path / "model.safetensors")
+    edit_header(model, f'"{missing}":', '"other":')
+    (tmp_path / "recording.csv").write_text(as_csv(trained.recordings[0]))
+    process = run(predict_in_c, model, tmp_path / "recording.csv")
+    message = f"predict: error: {model}: expected mean and std, or neither, got {left} alone\n"
+    assert (process.returncode, process.stderr) == (2, message)
 
 
 def test_safetensors_in_c(trained, predict_in_c, tmp_path):
