@@ -218,12 +218,12 @@ def edit_header(model, old, new):
     "old, new, message",
     [
         (r'("head_bias":.*?"data_offsets":\[)\d+,\d+', r"\g<1>18446744073709551608,0", "head_bias: the tensor has the"),
-        (r'"gate_layers":"[^"]*"', '"gate_layers":"9999999"', "gate_layers: no such layer"),
-        (r'"gate_layers":"[^"]*"', '"gate_layers":"-1"', "gate_layers: no such layer"),
         (r'"classes":"[^"]*"', '"classes":""', "classes: too few"),
+        (r'"classes":"[^"]*', '"classes":"' + "x" * 2**16, "classes: the text is too long"),
+        (r"(?s)^.*$", r'"format_version":"\\', "format_version: the text has no end"),
         (None, "nan", "recording.csv: expected finite numbers"),
     ],
-    ids=["offsets", "large layer", "negative layer", "no classes", "no number"],
+    ids=["offsets", "no classes", "long classes", "no end", "no number"],
 )
 def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     model = trained.export(tmp_path / "model.safetensors")
@@ -235,6 +235,31 @@ def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     (tmp_path / "recording.csv").write_text(recording)
     process = run(predict_in_c, model, tmp_path / "recording.csv")
     assert process.returncode == 2 and message in process.stderr, process.stderr
+
+
+METADATA = {  # what the program in C expects, and values that it refuses
+    "threshold": ("a probability in [0, 1)", ["x", "nan", "inf", "1", "-0.1", "", " 0.5", "0.5x"]),
+    "num_layers": ("an integer from 1 to 1000000", ["x", "0", "-1", "", "2.5", "2x", "1e1", "99999999999999999999"]),
+    "hidden_size": ("an integer from 1 to 1000000", ["0", "4611686018427387904"]),
+    "input_size": ("an integer from 1 to 1000000", ["0", "0" * 40 + "x"]),
+    "output_size": ("an integer from 1 to 1000000", ["nan", "0"]),
+    "gate_layers": (
+        "numbers of layers from 0 on, separated by commas",
+        ["x", "9999999", "-1", ",", "0,", "0,,0", "0.5", " 0", "0 0", "99999999999999999999", "0," * 64 + "x"],
+    ),
+    "format_version": ("1", ["2", "", "1.0"]),
+    "cell": ("lstm, gru, gru_reset_before or rnn", ["", "LSTM", "0"]),
+}
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, (_, values) in METADATA.items() for value in values])
+def test_bad_metadata_in_c(trained, predict_in_c, tmp_path, name, value):
+    model = trained.export(tmp_path / "model.safetensors")
+    edit_header(model, f'"{name}":"[^"]*"', f'"{name}":"{value}"')
+    (tmp_path / "recording.csv").write_text(as_csv(trained.recordings[0]))
+    process = run(predict_in_c, model, tmp_path / "recording.csv")
+    message = f"predict: error: {name}: expected {METADATA[name][0]}, got {value}\n"
+    assert (process.returncode, process.stderr) == (2, message)
 
 
 @pytest.mark.parametrize("missing, left", [("std", "mean"), ("mean", "std")])
