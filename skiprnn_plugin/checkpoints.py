@@ -55,7 +55,7 @@ def find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str] = Non
 def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> LoadedModel:
     """Load a checkpoint, with the options ``overrides`` in place of the stored ones.
 
-    Raises ValueError, in one line that names ``path`` or the option, if that can't be done.
+    Raises ValueError, in one line that names ``path`` or the override that is wrong, if that can't be done.
     """
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
@@ -71,6 +71,10 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
             num_updates = state["optimizer_history"][-1]["num_updates"]
             models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(path)], state=state)
     except Exception as error:  # a file can be broken, or be something else, in any way
+        option, _, reason = str(error).partition(":")
+        name = option.removeprefix("--").replace("-", "_")
+        if isinstance(error, ValueError) and name in (overrides or ()):  # the checkpoint is not to blame
+            raise ValueError(f"{name}:{reason}") from error
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
     if unknown:
         raise ValueError(f"{path}: unknown {unknown}; --user-dir (user_dir) names the folder of the plugin that has it")

@@ -376,7 +376,8 @@ def from_pretrained(
         user_dir: the folder of your own fairseq plugin, if the model was trained with one.
         overrides: options that replace the stored ones, such as ``data_dir``.
 
-    Raises FileNotFoundError if the checkpoint does not exist, and ValueError if it can't be loaded.
+    Raises FileNotFoundError if the checkpoint does not exist, and ValueError if it can't be loaded, or if an override
+    is wrong.
     """
     if user_dir is not None:
         utils.import_user_module(argparse.Namespace(user_dir=str(user_dir)))

@@ -267,6 +267,21 @@ def test_wrong_arguments(tmp_path):
         from_pretrained(tmp_path, "broken.pt")
 
 
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        ({"update_threshold": 1}, "update_threshold: expected a probability in [0, 1), got 1"),
+        ({"update_threshold": "x"}, "update_threshold: expected a probability in [0, 1), got 'x'"),
+        ({"min_skip": 5, "max_skip": 2}, "max_skip: expected at least min_skip, 5, got 2"),
+        ({"hidden_size": 0}, "hidden_size: expected an integer of at least 1, got 0"),
+    ],
+)
+def test_a_wrong_override_is_not_the_checkpoints_fault(overrides, message):
+    with pytest.raises(ValueError) as caught:
+        from_pretrained(FOLDER / "skip_gru.pt", **overrides)
+    assert str(caught.value) == message
+
+
 def test_what_the_task_predicts_must_be_known(monkeypatch):
     hub = from_pretrained(FOLDER / "skip_gru.pt")
     monkeypatch.setattr(type(hub.task), "predicts", None)

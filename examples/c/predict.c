@@ -5,6 +5,7 @@
  *
  * It needs libskiprnn, the shared library in skiprnn_plugin/ops/native, but neither Python nor PyTorch. See README.md.
  */
+#include <ctype.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,12 @@
 
 static void fail(const char *what, const char *detail) {
     fprintf(stderr, "predict: error: %s: %s\n", what, detail);
+    exit(2);
+}
+
+/* A value that is not what the program expected; of `got` the first line is shown. */
+static void refuse(const char *what, const char *expected, const char *got) {
+    fprintf(stderr, "predict: error: %s: expected %s, got %.*s\n", what, expected, (int)strcspn(got, "\n"), got);
     exit(2);
 }
 
@@ -66,21 +73,38 @@ static const char *find_text(const Model *model, const char *name, char *text, s
     const char *value = find_value(model, name);
     if (!value || *value != '"') fail(model->path, "not written by skiprnn-export");
     size_t length = 0;
-    for (value++; *value && *value != '"'; value++) {
+    for (value++; *value != '"'; value++) {
         char next = *value;
         if (next == '\\') {
             next = *++value;
             if (next == 'n') next = '\n';
         }
-        if (length + 1 < size) text[length++] = next;
+        if (!next) fail(name, "the text has no end");
+        if (length + 1 == size) fail(name, "the text is too long");
+        text[length++] = next;
     }
     text[length] = 0;
     return text;
 }
 
-static int64_t find_number(const Model *model, const char *name) {
-    char text[32];
-    return atoll(find_text(model, name, text, sizeof text));
+/* A size in the metadata. The limit keeps products of three sizes within 64 bits. */
+static int64_t find_size(const Model *model, const char *name) {
+    char text[256], *end;
+    find_text(model, name, text, sizeof text);
+    const long long size = strtoll(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end || size < 1 || size > 1000000)
+        refuse(name, "an integer from 1 to 1000000", text);
+    return size;
+}
+
+/* The metadata's threshold; strtod would accept spaces before it. */
+static float find_threshold(const Model *model) {
+    char text[256], *end;
+    find_text(model, "threshold", text, sizeof text);
+    const double threshold = strtod(text, &end);
+    if (!isdigit((unsigned char)*text) || *end || !(threshold >= 0 && threshold < 1))
+        refuse("threshold", "a probability in [0, 1)", text);
+    return (float)threshold;
 }
 
 /* The numbers of a tensor of this many bytes, or NULL if the file has none of this name. */
@@ -129,7 +153,7 @@ int main(int argc, char **argv) {
     if (argc != 3) fail("usage", "predict MODEL.safetensors INPUT.csv");
     const Model model = read_model(argv[1]);
     char text[65536];
-    if (strcmp(find_text(&model, "format_version", text, sizeof text), "1")) fail(argv[1], "expected format version 1");
+    if (strcmp(find_text(&model, "format_version", text, sizeof text), "1")) refuse("format_version", "1", text);
     if (strcmp(find_text(&model, "predicts", text, sizeof text), "classes") ||
         strcmp(find_text(&model, "per_step", text, sizeof text), "false"))
         fail(argv[1], "expected a model that predicts one class for a sequence");
@@ -139,10 +163,10 @@ int main(int argc, char **argv) {
     int64_t cell = 0;
     find_text(&model, "cell", text, sizeof text);
     while (cell < 4 && strcmp(text, cells[cell])) cell++;
-    if (cell == 4) fail(argv[1], "expected the cell lstm, gru, gru_reset_before or rnn");
-    const skiprnn_shape shape = {cell, find_number(&model, "num_layers"), find_number(&model, "input_size"),
-                                 find_number(&model, "hidden_size"), SKIPRNN_FLOAT32};
-    const int64_t hidden = shape.hidden, layers = shape.layers, outputs = find_number(&model, "output_size");
+    if (cell == 4) refuse("cell", "lstm, gru, gru_reset_before or rnn", text);
+    const skiprnn_shape shape = {cell, find_size(&model, "num_layers"), find_size(&model, "input_size"),
+                                 find_size(&model, "hidden_size"), SKIPRNN_FLOAT32};
+    const int64_t hidden = shape.hidden, layers = shape.layers, outputs = find_size(&model, "output_size");
 
     /* the weights, in the kernels' layout */
     const float **weights = allocate((size_t)(4 * layers) * sizeof(float *));
@@ -164,18 +188,22 @@ int main(int argc, char **argv) {
     const double *csv = read_csv(argv[2], shape.input, &steps);
     const double *mean = find_tensor(&model, "mean", (uint64_t)shape.input * sizeof(double));
     const double *std = find_tensor(&model, "std", (uint64_t)shape.input * sizeof(double));
+    if (!mean != !std) refuse(argv[1], "mean and std, or neither", mean ? "mean alone" : "std alone");
     float *x = allocate((size_t)(steps * shape.input) * sizeof(float));
     for (int64_t i = 0; i < steps * shape.input; i++)
         x[i] = mean ? (float)(((double)(float)csv[i] - mean[i % shape.input]) / std[i % shape.input]) : (float)csv[i];
 
     /* the gate; a model without one updates at every step */
-    int64_t gate_layers[64], gate_count = 0;
+    find_text(&model, "gate_layers", text, sizeof text);
+    int64_t *gate_layers = allocate((strlen(text) + 1) * sizeof(int64_t)), gate_count = 0;
     uint8_t *schedule = NULL;
-    for (const char *next = find_text(&model, "gate_layers", text, sizeof text); *next && gate_count < 64;) {
-        const int64_t layer = strtoll(next, (char **)&next, 10);
-        if (layer < 0 || layer >= layers || (*next && *next != ',')) fail("gate_layers", "no such layer");
+    for (char *next = text; *text; next++) {
+        const char *digits = next;
+        const int64_t layer = strtoll(digits, &next, 10);
+        if (!isdigit((unsigned char)*digits) || layer >= layers || (*next && *next != ','))
+            refuse("gate_layers", "numbers of layers from 0 on, separated by commas", text);
         gate_layers[gate_count++] = layer;
-        if (*next == ',') next++;
+        if (!*next) break;
     }
     if (gate_count == 0) {
         schedule = allocate((size_t)steps);
@@ -199,7 +227,7 @@ int main(int argc, char **argv) {
         .gate_count = gate_count,
         .gate_layers = gate_layers,
         .schedule = schedule,
-        .threshold = (float)atof(find_text(&model, "threshold", text, sizeof text)),
+        .threshold = find_threshold(&model),
     };
     const size_t state_size = (size_t)(layers * hidden) * sizeof(float);
     float p, acc;
@@ -228,7 +256,7 @@ int main(int argc, char **argv) {
     const char *class_name = find_text(&model, "classes", text, sizeof text);
     int64_t class_count = 1;
     for (const char *next = class_name; (next = strchr(next, '\n')); next++) class_count++;
-    if (class_count != outputs) fail("classes", "too few, too many or too long");
+    if (class_count != outputs) fail("classes", "too few or too many");
     for (int64_t j = 0; j < best; j++) class_name = strchr(class_name, '\n') + 1;
     printf("%.*s\t%.6f\t%d\t%d\n", (int)strcspn(class_name, "\n"), class_name, 1 / sum, (int)used, (int)steps);
     return 0;

@@ -4,6 +4,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree
 
 
 class SkipState(NamedTuple):
@@ -45,6 +46,10 @@ class SkipState(NamedTuple):
 
 
 torch.serialization.add_safe_globals([SkipState])  # so that torch.load accepts a saved state
+# So that torch.export.save accepts a module that takes or returns a state. The name is part of the files. The public
+# register_pytree_node is for types that torch can't flatten otherwise, as it can every NamedTuple.
+if hasattr(_pytree, "_register_namedtuple"):  # a private function, which only saving needs
+    _pytree._register_namedtuple(SkipState, serialized_type_name="skiprnn_plugin.ops.types.SkipState")
 
 
 class LayerWeights(NamedTuple):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from ..arguments import UserError, as_option
+from ..arguments import UserError, as_option, as_option_errors
 from ..dials import DIALS
 from ..reading import first_sentence, show_progress
 from .find import is_checkpoint
@@ -61,7 +61,8 @@ def load_checkpoint(path: Path, split: Optional[str], overrides: Dict[str, Any],
     from ..hub import load_model
 
     try:
-        model, cfg, task, num_updates = load_model(path, overrides)
+        with as_option_errors(DIALS):
+            model, cfg, task, num_updates = load_model(path, overrides)
     except ValueError as error:
         raise UserError(str(error)) from error
     options = {**collect_options(cfg), "num_updates": num_updates}
@@ -87,7 +88,8 @@ def load_named_hub(path: Union[str, Path], overrides: Dict[str, Any]):
     from ..hub import from_pretrained
 
     try:
-        hub = from_pretrained(path, **overrides)
+        with as_option_errors(DIALS):
+            hub = from_pretrained(path, **overrides)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(str(error)) from error
     check_sequences(path, hub.task, hub.cfg.task._name)

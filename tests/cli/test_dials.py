@@ -115,6 +115,29 @@ def test_names_what_is_wrong(fails, tiny, tmp_path, main, options, message):
     assert message in printed
 
 
+PROBABILITY = "--update-threshold: expected a probability in [0, 1)"
+
+
+@pytest.mark.parametrize(
+    "main, argument, options, message",
+    [
+        (predict, "x.npy", ["--update-threshold", 1], f"{PROBABILITY}, got 1.0"),
+        (predict, "x.npy", ["--update-threshold", -1], f"{PROBABILITY}, got -1.0"),
+        (predict, "x.npy", ["--set", "update_threshold=x"], f"{PROBABILITY}, got 'x'"),
+        (predict, "x.npy", ["--min-skip", -1], "--min-skip: expected an integer of at least 0, got -1"),
+        (predict, "x.npy", ["--min-skip", 5, "--max-skip", 2], "--max-skip: expected at least min_skip, 5, got 2"),
+        (predict, "x.npy", ["--set", "hidden_size=0"], "hidden_size: expected an integer of at least 1, got 0"),
+        (export, "x.h", ["--update-threshold", "nan"], f"{PROBABILITY}, got nan"),
+        (report, "--json", ["--update-threshold", 1], f"{PROBABILITY}, got 1.0"),
+        (report, "--json", ["--max-skip", -1], "--max-skip: expected an integer of at least 0, got -1"),
+    ],
+)
+def test_does_not_blame_the_checkpoint(fails, tiny, tmp_path, monkeypatch, main, argument, options, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros((5, 2), np.float32))
+    assert fails(main, tiny["seed1"].checkpoint, argument, *options).endswith(f": error: {message}\n")
+
+
 @pytest.mark.parametrize(
     "main, options, shown",
     [(report, [], True), (int8, [], True), (make_zoo_file, [], False), (export, ["--update-threshold"], False)],

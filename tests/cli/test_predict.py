@@ -315,7 +315,7 @@ def test_several_numbers_and_two_directions():
             ".*(RuntimeError: Error(s) in loading state_dict for SkipRNNModel: size mismatch for .*: copying a param "
             "with shape torch.Size([.*]) from checkpoint, the shape in current model is torch.Size([.*]))",
         ),
-        ("adding", ["pair.npy", "--set", "engine=fast"], ".*: can't be loaded .*--engine: .*, got 'fast')"),
+        ("adding", ["pair.npy", "--set", "engine=fast"], "engine: expected one of .*, got 'fast'"),
         ("adding", ["pair.npy", "--user-dir", "/nowhere"], "--user-dir /nowhere: can't be imported (.*)"),
         ("adding", ["--text", "good"], "--text: expected a model that reads texts, got one of task adding"),
         ("adding", ["-"], "-: expected a model that reads texts, got one of task adding"),

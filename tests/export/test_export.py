@@ -205,16 +205,25 @@ def predict_in_c(tmp_path_factory):
     return program
 
 
+def edit_header(model, old, new):
+    """Replace what matches ``old``, once, in the header of a safetensors file."""
+    content = model.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header, count = re.subn(old, new, content[8 : 8 + size].decode())
+    assert count == 1
+    model.write_bytes(len(header.encode()).to_bytes(8, "little") + header.encode() + content[8 + size :])
+
+
 @pytest.mark.parametrize(
     "old, new, message",
     [
         (r'("head_bias":.*?"data_offsets":\[)\d+,\d+', r"\g<1>18446744073709551608,0", "head_bias: the tensor has the"),
-        (r'"gate_layers":"[^"]*"', '"gate_layers":"9999999"', "gate_layers: no such layer"),
-        (r'"gate_layers":"[^"]*"', '"gate_layers":"-1"', "gate_layers: no such layer"),
         (r'"classes":"[^"]*"', '"classes":""', "classes: too few"),
+        (r'"classes":"[^"]*', '"classes":"' + "x" * 2**16, "classes: the text is too long"),
+        (r"(?s)^.*$", r'"format_version":"\\', "format_version: the text has no end"),
         (None, "nan", "recording.csv: expected finite numbers"),
     ],
-    ids=["offsets", "large layer", "negative layer", "no classes", "no number"],
+    ids=["offsets", "no classes", "long classes", "no end", "no number"],
 )
 def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     model = trained.export(tmp_path / "model.safetensors")
@@ -222,14 +231,45 @@ def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     if old is None:
         recording = recording.replace(recording.split(",")[0], new, 1)
     else:
-        content = model.read_bytes()
-        size = int.from_bytes(content[:8], "little")
-        header, count = re.subn(old, new, content[8 : 8 + size].decode())
-        assert count == 1
-        model.write_bytes(len(header).to_bytes(8, "little") + header.encode() + content[8 + size :])
+        edit_header(model, old, new)
     (tmp_path / "recording.csv").write_text(recording)
     process = run(predict_in_c, model, tmp_path / "recording.csv")
     assert process.returncode == 2 and message in process.stderr, process.stderr
+
+
+METADATA = {  # what the program in C expects, and values that it refuses
+    "threshold": ("a probability in [0, 1)", ["x", "nan", "inf", "1", "-0.1", "", " 0.5", "0.5x"]),
+    "num_layers": ("an integer from 1 to 1000000", ["x", "0", "-1", "", "2.5", "2x", "1e1", "99999999999999999999"]),
+    "hidden_size": ("an integer from 1 to 1000000", ["0", "4611686018427387904"]),
+    "input_size": ("an integer from 1 to 1000000", ["0", "0" * 40 + "x"]),
+    "output_size": ("an integer from 1 to 1000000", ["nan", "0"]),
+    "gate_layers": (
+        "numbers of layers from 0 on, separated by commas",
+        ["x", "9999999", "-1", ",", "0,", "0,,0", "0.5", " 0", "0 0", "99999999999999999999", "0," * 64 + "x"],
+    ),
+    "format_version": ("1", ["2", "", "1.0"]),
+    "cell": ("lstm, gru, gru_reset_before or rnn", ["", "LSTM", "0"]),
+}
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, (_, values) in METADATA.items() for value in values])
+def test_bad_metadata_in_c(trained, predict_in_c, tmp_path, name, value):
+    model = trained.export(tmp_path / "model.safetensors")
+    edit_header(model, f'"{name}":"[^"]*"', f'"{name}":"{value}"')
+    (tmp_path / "recording.csv").write_text(as_csv(trained.recordings[0]))
+    process = run(predict_in_c, model, tmp_path / "recording.csv")
+    message = f"predict: error: {name}: expected {METADATA[name][0]}, got {value}\n"
+    assert (process.returncode, process.stderr) == (2, message)
+
+
+@pytest.mark.parametrize("missing, left", [("std", "mean"), ("mean", "std")])
+def test_half_a_normalisation_in_c(trained, predict_in_c, tmp_path, missing, left):
+    model = trained.export(tmp_path / "model.safetensors")
+    edit_header(model, f'"{missing}":', '"other":')
+    (tmp_path / "recording.csv").write_text(as_csv(trained.recordings[0]))
+    process = run(predict_in_c, model, tmp_path / "recording.csv")
+    message = f"predict: error: {model}: expected mean and std, or neither, got {left} alone\n"
+    assert (process.returncode, process.stderr) == (2, message)
 
 
 def test_safetensors_in_c(trained, predict_in_c, tmp_path):
@@ -314,11 +354,15 @@ def test_page(trained, tmp_path, monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
     text = (ROOT / "docs/export.md").read_text()
     monkeypatch.chdir(tmp_path)
-    onnx_code, torch_code, translation_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    onnx_code, torch_code, module_code, translation_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     (tmp_path / "onnx").mkdir()
     trained.export(tmp_path / "onnx" / "model.onnx").rename("model.onnx")
     recording = trained.recordings[0]
     assert "torch.export.load" in torch_code  # test_torch_program runs the same
+    module = {}
+    exec(compile(module_code, "export.md", "exec"), module)
+    x = torch.randn(3, 20, 3)
+    torch.testing.assert_close(torch.export.load("rnn.pt2").module()(x), module["rnn"](x))
     assert "onnx_translations" in translation_code  # test_onnx_translation.py runs it
     exec(compile(onnx_code, "export.md", "exec"), {"recording": recording})
     printed = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), float)

@@ -1,5 +1,7 @@
 """Features of torch that work with the modules: hooks, autocast, other parameters, checkpointing, compilation."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipState
 from skiprnn_plugin.ops import ENGINES
 
+from ..command_line import ROOT, run
 from ..compare import assert_close, assert_equal
 from ..ops.problems import engine_param, for_engines
 from .builders import MODULES, build, every_module, sequences
@@ -148,11 +151,11 @@ def test_weight_norm(module):
 def test_checkpointing(module, reentrant):
     rnn = build(module, dropout=0.3, zoneout=0.3, recurrent_dropout=0.3, binarize="bernoulli")
     x, results = sequences().requires_grad_(), []
-    for run in (rnn, lambda x: checkpoint(rnn, x, use_reentrant=reentrant)):
+    for call in (rnn, lambda x: checkpoint(rnn, x, use_reentrant=reentrant)):
         torch.manual_seed(1)
         rnn.zero_grad()
         x.grad = None
-        output, state, updates = run(x)
+        output, state, updates = call(x)
         # with use_reentrant torch passes no gradient through tensors in a tuple, such as the state
         (output.square().sum() + updates.sum() if reentrant else loss(output, state, updates)).backward()
         results.append((output, updates, x.grad, [parameter.grad for parameter in rnn.parameters()]))
@@ -299,3 +302,30 @@ def results(rnn, x, lengths, last_only):
 
 def describe(tensors):
     return [None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors]
+
+
+LOAD = """
+import sys, torch
+import skiprnn_plugin.ops
+program = torch.export.load(sys.argv[1]).module()
+inputs = torch.load(sys.argv[2])
+torch.save([program(*arguments) for arguments in inputs], sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("module", ["gru", "lstm"])
+def test_a_saved_program_of_torch_export(tmp_path, module):
+    """Another process loads it. It takes a state, and other sizes than the example's."""
+    rnn, dynamic = build(MODULES[module]).eval(), torch.export.Dim.DYNAMIC
+    inputs = [(x, rnn(x)[1]) for x in (sequences(2, 7), sequences(5, 11), sequences(1, 1))]
+    # B is dimension 1 of [L, B, H] and 0 of [B]
+    state_sizes = [None if value is None else {value.dim() // 2: dynamic} for value in inputs[0][1]]
+    sizes = {"x": {0: dynamic, 1: dynamic}, "state": SkipState(*state_sizes)}
+    with torch.no_grad():
+        torch.export.save(torch.export.export(rnn, inputs[0], dynamic_shapes=sizes), tmp_path / "rnn.pt2")
+        torch.save(inputs, tmp_path / "inputs.pt")
+        files = (tmp_path / name for name in ("rnn.pt2", "inputs.pt", "results.pt"))
+        process = run(sys.executable, "-c", LOAD, *files, cwd=ROOT)
+        assert process.returncode == 0, process.stderr
+        for arguments, results in zip(inputs, torch.load(tmp_path / "results.pt")):
+            assert_equal(results, rnn(*arguments))
