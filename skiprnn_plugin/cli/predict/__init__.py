@@ -25,11 +25,11 @@ probability.
 """
 THRESHOLD = 0.5
 INPUT_HELP = """
-what the model's task reads. Numbers: a file .npy or .csv (a line for each step; a header is allowed, and if the model
-was trained on a table, its columns are taken by their names) of [T, D], or [T] if D is 1, or whatever else the task
-reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file .png, opaque and of 8 bits, if Pillow
-is installed); .npy may hold N sequences. Texts: a file .txt that is one text, or - for standard input, with a text on
-each line (empty lines are skipped). Token ids: a file .npy, [T] or N sequences of them. For a model whose data
+what the model's task reads. Numbers: a file .npy, .csv or .tsv (a line for each step; a header is allowed, and if the
+model was trained on a table, its columns are taken by their names) of [T, D], or [T] if D is 1, or whatever else the
+task reads, such as images [28, 28] of integers 0 to 255 or of floats 0 to 1 (or a file .png, opaque and of 8 bits, if
+Pillow is installed); .npy may hold N sequences. Texts: a file .txt that is one text, or - for standard input, with a
+text on each line (empty lines are skipped). Token ids: a file .npy, [T] or N sequences of them. For a model whose data
 skiprnn-prepare video made also a video, with --weights. Files of other kinds, if a task of your own reads them.
 """
 
