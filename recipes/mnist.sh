@@ -22,7 +22,8 @@
 # --fast trains for five epochs, 8,595 training updates (MAX_UPDATE) on 32 images each, with one seed. The learning rate
 # falls from 4e-3 to 0 after 100 training updates of warm-up, lambda rises to its value within 3,000, and the units start
 # with memories of up to 100 updates (--chrono-init). The folder of the runs is runs/mnist-fast. A GRU or a Skip GRU takes
-# half an hour on one core without AVX-512. Expect accuracy 0.984 on the test images, and 0.978 with 333 of the 784 pixels.
+# half an hour on one core without AVX-512. Expect accuracy 0.984 on the test images, and 0.978 with 333 of the 784 pixels;
+# of an LSTM 0.982, and of a Skip LSTM 0.974 with 361 pixels.
 #
 # --quick trains a Skip GRU that reads 28 rows of 28 pixels, not 784 pixels, with one seed, for two epochs: 1,720
 # training updates (MAX_UPDATE) on 64 images each, with a learning rate that falls from 3e-3 to 0 and lambda 5e-3 per
