@@ -73,7 +73,10 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     except Exception as error:  # a file can be broken, or be something else, in any way
         option, _, reason = str(error).partition(":")
         name = option.removeprefix("--").replace("-", "_")
-        if isinstance(error, ValueError) and name in (overrides or ()):  # the checkpoint is not to blame
+        # The checkpoint is not to blame for an override, nor where a stored limit does not go with one
+        limits = {"min_skip", "max_skip"}
+        known = {*overrides, *(limits if limits & overrides.keys() else ())} if overrides else ()
+        if isinstance(error, ValueError) and name in known:
             raise ValueError(f"{name}:{reason}") from error
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
     if unknown:

@@ -11,6 +11,8 @@ def quick_in(number, values):
 
 def quick_of(values, *quick):
     """As :func:`quick_in`, of which the quick tests run those that are named alone."""
+    values = list(values)
+    assert set(quick) <= set(values), f"{quick} of {values}"
     return [_param(value, value in quick) for value in values]
 
 

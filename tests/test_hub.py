@@ -282,6 +282,15 @@ def test_a_wrong_override_is_not_the_checkpoints_fault(overrides, message):
     assert str(caught.value) == message
 
 
+def test_an_override_that_does_not_go_with_a_stored_limit(tmp_path):
+    checkpoint = torch.load(FOLDER / "skip_gru.pt", weights_only=False)
+    checkpoint["cfg"]["model"]["max_skip"] = 2
+    torch.save(checkpoint, tmp_path / "limited.pt")
+    with pytest.raises(ValueError) as caught:
+        from_pretrained(tmp_path / "limited.pt", min_skip=5)
+    assert str(caught.value) == "max_skip: expected at least min_skip, 5, got 2"
+
+
 def test_what_the_task_predicts_must_be_known(monkeypatch):
     hub = from_pretrained(FOLDER / "skip_gru.pt")
     monkeypatch.setattr(type(hub.task), "predicts", None)

@@ -133,11 +133,11 @@ def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     larger than ``LARGEST``."""
     with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
         converted = array.astype(dtype)
-    largest = float(np.finfo(dtype).max)
-    wrong = np.argwhere(~(np.abs(converted) <= min(largest, LARGEST)))
+    is_wide = float(np.finfo(dtype).max) > LARGEST
+    wrong = np.argwhere(~(np.abs(converted) <= LARGEST if is_wide else np.isfinite(converted)))
     if len(wrong):
         step, feature = wrong[0].tolist()
-        allowed = f"up to {LARGEST:g}" if largest > LARGEST else f"in the range of {np.dtype(dtype)}"
+        allowed = f"up to {LARGEST:g}" if is_wide else f"in the range of {np.dtype(dtype)}"
         raise ValueError(
             f"expected finite numbers {allowed}, got {array[step, feature]} "
             f"(step {step} of {len(array)}, feature {feature}, from 0)"

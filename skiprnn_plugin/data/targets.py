@@ -6,11 +6,12 @@ from typing import Iterable, List, Optional, Sequence
 
 import numpy as np
 
-from .features import Statistics
+from .features import LARGEST, Statistics
 from .manifest import Item, find_manifest
 
 # What a user can do if find_missing has found a label of classes
 CURE = ", as the other labels are; --no-regression takes labels as classes"
+RENAME = ", a missing value; a class needs another name"
 
 
 def parse_target(text: str) -> Optional[List[float]]:
@@ -53,14 +54,17 @@ def read_targets(folder: Path, items: Sequence[Item]) -> np.ndarray:
     """The numbers to predict for items of a folder's manifest, float64 [N, numbers of a sequence].
 
     Raises:
-        ValueError: a label does not hold finite numbers, or not as many as the first one.
+        ValueError: a label does not hold finite numbers up to ``LARGEST``, or not as many as the first one.
     """
     targets: List[List[float]] = []
     for item in items:
         numbers = parse_target(item.label)
+        place = f"{find_manifest(folder)}:{item.line}: label"
         if numbers is None or len(numbers) != len((targets or [numbers])[0]):
             wanted = "finite numbers" if not targets else f"{len(targets[0])} finite numbers, as the first label has"
-            raise ValueError(f"{find_manifest(folder)}:{item.line}: label: expected {wanted}, got {item.label!r}")
+            raise ValueError(f"{place}: expected {wanted}, got {item.label!r}")
+        if max(map(abs, numbers)) > LARGEST:
+            raise ValueError(f"{place}: expected numbers up to {LARGEST:g}, got {item.label!r}")
         targets.append(numbers)
     return np.array(targets)
 

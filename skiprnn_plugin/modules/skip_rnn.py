@@ -476,15 +476,13 @@ class SkipRNNBase(nn.Module):
         if batch == 0:
             return updates.to(x.device)
         begin = torch.zeros(batch, dtype=torch.int64, device="cpu") if begin is None else begin.cpu()
-        count = steps - begin if end is None else end.cpu() - begin
+        count = (steps if end is None else end.cpu()) - begin
         times = torch.arange(int(count.max()), device="cpu")
         if bool(begin.any()):  # every sequence from its first step
             source = (begin.unsqueeze(1) + times).clamp(max=steps - 1).to(x.device)
             x = x[torch.arange(batch, device=x.device).unsqueeze(1), source]
-        read = torch.zeros(batch, len(times), dtype=torch.bool, device="cpu")
         stream = self._open_stream(suffix, batch, state, self.min_skip, self.max_skip, None)
-        stream.feed_and_mark(x[:, : len(times)], None, read)
-        rows, step = (read & (times < count.unsqueeze(1))).nonzero(as_tuple=True)  # the stream reads padding too
+        rows, step = stream.find_updates(x[:, : len(times)], count).nonzero(as_tuple=True)
         updates[rows, begin[rows] + step] = True
         return updates.to(x.device)
 

@@ -121,11 +121,18 @@ class Stream:
         Raises:
             ValueError: ``x`` has another shape, or a row does not exist.
         """
-        return self.feed_and_mark(x, rows, None)
+        raise NotImplementedError
 
-    def feed_and_mark(self, x: Any, rows: Rows, read: Optional[Tensor]) -> int:
-        """As :meth:`feed`; the elements of ``read``, bool [N, T] in contiguous memory of the CPU, become True for the
-        samples that were read."""
+    def find_updates(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """As :meth:`feed` with sequences of different lengths for all rows.
+
+        Args:
+            x: samples [B, T, D]. A row has the first ``lengths`` of them.
+            lengths: int64 [B] on the CPU, from 0 to T.
+
+        Returns:
+            which samples were read, bool [B, T] on the CPU.
+        """
         raise NotImplementedError
 
     def reset(
@@ -323,24 +330,37 @@ class NativeStream(Stream):
     def feed(self, x, rows=None):
         address = self._locate(x) if rows is None else 0
         if not address:
-            return self.feed_and_mark(x, rows, None)
+            rows, count = self._as_rows(rows)
+            x = self._check_samples(x, count, (2, 3))
+            return self._feed_sequences(x if x.dim() == 3 else x.unsqueeze(1), rows, None, None)
         self._x.value = address
         fault = self._feed(
-            self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used, None
+            self._handle, None, self._count, self._x, self._width, self._one, self._one, None, self._to_used, None
         )
         if fault:
             self._explain(fault, None, self.batch_size, 1)
         return self._used.value
 
-    def feed_and_mark(self, x, rows, read):
-        rows, count = self._as_rows(rows)
-        x = self._check_samples(x, count, (2, 3))
-        x = x if x.dim() == 3 else x.unsqueeze(1)
+    def find_updates(self, x, lengths):
+        x = self._check_samples(x, self.batch_size, (3,))
+        read = torch.zeros(x.shape[:2], dtype=torch.bool, device="cpu")
+        self._feed_sequences(x, None, lengths.contiguous(), read)
+        return read
+
+    def _feed_sequences(self, x: Tensor, rows: Optional[Tensor], lengths: Optional[Tensor], read: Optional[Tensor]):
         if x.stride(2) != 1 and self._input_size != 1:
             x = x.contiguous()
-        steps, strides = x.shape[1], x.stride()[:2]
+        count, steps = x.shape[:2]
         fault = self._lib.skiprnn_stream_feed(
-            self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used, _address(read)
+            self._handle,
+            _address(rows),
+            count,
+            x.data_ptr(),
+            *x.stride()[:2],
+            steps,
+            _address(lengths),
+            self._to_used,
+            _address(read),
         )
         if fault:
             self._explain(fault, rows, count, steps)
@@ -400,23 +420,29 @@ class TorchStream(Stream):
             self._explain(library.TOO_LATE, rows, count, n)
         self.time[rows] += n
 
-    def feed_and_mark(self, x, rows, read):
+    def feed(self, x, rows=None):
         rows, count = self._as_rows(rows)
         x = self._check_samples(x, count, (2, 3))
         rows = self._check_existence(rows, count)
         x = x if x.dim() == 3 else x.unsqueeze(1)
-        used = 0
+        return int(self._feed_sequences(x, rows, torch.full_like(rows, x.shape[1])).sum())
+
+    def find_updates(self, x, lengths):
+        x = self._check_samples(x, self.batch_size, (3,))
+        return self._feed_sequences(x, torch.arange(self.batch_size, device="cpu"), lengths)
+
+    def _feed_sequences(self, x: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
+        """Which samples were read, bool [N, T]."""
+        read = torch.zeros(x.shape[:2], dtype=torch.bool, device="cpu")
         while True:
             step = self.wanted[rows] - self.time[rows]
-            some = (step < x.shape[1]).nonzero().squeeze(1)
+            some = (step < lengths).nonzero().squeeze(1)
             if len(some) == 0:
                 break
             self._read(x[some.to(x.device), step[some].to(x.device)], rows[some])
-            if read is not None:
-                read[some, step[some]] = True
-            used += len(some)
-        self.time[rows] += x.shape[1]
-        return used
+            read[some, step[some]] = True
+        self.time[rows] += lengths
+        return read
 
     @property
     def output(self):

@@ -11,7 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ..data.manifest import check_name, clean_value
-from ..data.targets import CURE, are_targets, find_missing, find_nan
+from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan
 from ..reading import show_progress
 from .splits import Division, check_classes, errors_named
 from .tables import Decimals, find_delimiter, open_file, read_table
@@ -148,7 +148,7 @@ def _check_labels(path: Path, recordings: Sequence[Recording]) -> None:
     missing = find_nan(recording.row["label"] for recording in recordings)
     if missing is not None:
         line, label = recordings[missing].line, recordings[missing].row["label"]
-        raise ValueError(f"{path}:{line}: label: expected a class, got {label!r}, a missing value")
+        raise ValueError(f"{path}:{line}: label: expected a class, got {label!r}{RENAME}")
     names = _Names(NUMBER)
     for recording in recordings:
         try:

@@ -5,7 +5,7 @@ from typing import List, Optional
 
 from ..data.features import FeatureStore, read_items
 from ..data.manifest import CLASSES, Item, check_labels, find_labels, find_manifest, read_classes
-from ..data.targets import CURE, are_targets, find_missing, find_nan, read_targets
+from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan, read_targets
 from .write_features import Source
 
 
@@ -30,12 +30,14 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             place = f"{find_manifest(folder)}:{items[missing].line}: label"
             raise ValueError(f"{place}: expected a number to predict, got {labels[missing]!r}{CURE}")
         regression = are_targets(labels)
-        missing = None if regression else find_nan(labels)
-        if missing is not None:
-            place = f"{find_manifest(folder)}:{items[missing].line}: label"
-            raise ValueError(f"{place}: expected a class, got {labels[missing]!r}, a missing value")
     if regression:
         read_targets(folder, items)
+    elif "label" in items[0].fields and not (folder / CLASSES).is_file():
+        labels = [item.label for item in items]
+        missing = find_nan(labels)
+        if missing is not None:
+            place = f"{find_manifest(folder)}:{items[missing].line}: label"
+            raise ValueError(f"{place}: expected a class, got {labels[missing]!r}{RENAME}")
     classes = None if regression else list_classes(folder, items)
     store = FeatureStore(folder, items)
     store.check(range(len(items)))

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ..data.manifest import clean_value
-from ..data.targets import find_nan, write_target
+from ..data.targets import RENAME, find_nan, write_target
 from ..reading import first_sentence
 from .splits import Division, errors_named
 from .write_features import Source
@@ -115,9 +115,10 @@ def _read_arrays(path: Path, file, regression: Optional[bool]) -> Dict[str, np.n
         if name not in found or name == LABELS and TARGETS in found:
             continue
         if name in (LABELS, SUBJECT):
-            _check_present(path, name, found[name])
             found[name] = _as_whole(found[name])
         array = found[name]
+        if array.ndim == 1:
+            _check_present(path, name, array)
         if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in kinds:
             what = "whole numbers" if kinds == "iu" else "names" if kinds == "U" else "whole numbers or names"
             is_several = name == LABELS and array.ndim == 2 and array.dtype.kind in "iuf"
@@ -130,9 +131,10 @@ def _read_arrays(path: Path, file, regression: Optional[bool]) -> Dict[str, np.n
 
 def _check_present(path: Path, name: str, array: np.ndarray) -> None:
     """Raise ValueError if an element is NaN, or the text "nan" that numpy makes of it."""
-    missing = find_nan(array.astype(str).ravel().tolist()) if array.dtype.kind in "fU" else None
+    missing = find_nan(array.astype(str).tolist()) if array.dtype.kind in "fU" else None
     if missing is not None:
-        raise ValueError(f"{path}: {name}[{missing}]: expected a whole number or a name, got nan, a missing value")
+        got = f"{array[missing]}{RENAME if name in (LABELS, LABEL_NAMES) else ', a missing value'}"
+        raise ValueError(f"{path}: {name}[{missing}]: expected a whole number or a name, got {got}")
 
 
 def _as_whole(array: np.ndarray) -> np.ndarray:

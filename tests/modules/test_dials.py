@@ -93,6 +93,27 @@ def test_two_directions_and_padding_on_the_left():
     assert left[1, 9:].equal(forward(by_row[1:2, 9:])[2][0]) and left[padding].sum() == 0
 
 
+@pytest.mark.parametrize(
+    "options, dtype",
+    [({}, torch.float32), ({"num_layers": 2}, torch.float64), ({"layer_norm": True}, torch.float32)],
+    ids=["native", "float64", "layer norm"],
+)
+@torch.no_grad()
+def test_padding_may_hold_anything_and_is_not_read(options, dtype):
+    rnn = make(min_skip=1, max_skip=4, **options).to(dtype)
+    lengths = [T, 8, 0, 3, *[5] * 40]  # more sequences than are updated together
+    offsets = torch.tensor([0, 2, T, 4, *[1] * 40])
+    x = torch.full((len(lengths), T, D), float("nan"), dtype=dtype)
+    for row, (length, offset) in enumerate(zip(lengths, offsets)):
+        x[row, offset : offset + length] = torch.randn(length, D, dtype=dtype)
+    steps = torch.arange(T) - offsets.unsqueeze(1)
+    real = (steps >= 0) & (steps < torch.tensor(lengths).unsqueeze(1))
+    updates = rnn(x, padding_mask=~real)[2]
+    assert updates[~real].sum() == 0
+    for row in range(6):
+        assert updates[row, real[row]].equal(rnn(x[row : row + 1, real[row]])[2][0])
+
+
 @torch.no_grad()
 def test_continues_from_a_state_and_counts_from_there():
     plain = make()

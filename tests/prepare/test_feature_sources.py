@@ -38,6 +38,14 @@ def test_nan_is_not_a_class(tmp_path):
     with pytest.raises(ValueError, match="manifest.csv:3: label: expected a class, got 'nan', a missing value"):
         read_folder(write_folder(tmp_path, np.repeat(["up", "nan", "down"], [1, 2, 3])))
 
+    with pytest.raises(ValueError, match="got 'nan', a missing value; a class needs another name"):
+        read_folder(tmp_path, regression=False)
+
+
+def test_numbers_to_predict_that_are_too_large(tmp_path):
+    with pytest.raises(ValueError, match=r"manifest.csv:3: label: expected numbers up to 1e\+150, got '2e200'"):
+        read_folder(write_folder(tmp_path, ["0.5", "2e200", "1.5"]))
+
 
 @pytest.mark.parametrize("labels", [["1", "2", "n/a"], ["a", "b", "0.5"]], ids=["whole", "names"])
 def test_other_labels_are_classes(tmp_path, labels):
