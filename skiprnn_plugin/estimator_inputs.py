@@ -5,8 +5,7 @@ from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
 
-from .data.features import LARGEST
-from .reading import first_sentence
+from .reading import LARGEST, first_sentence
 
 Recordings = Union[np.ndarray, Sequence[np.ndarray]]
 ONE = "Reshape your data: one recording goes in as [X]"

@@ -10,9 +10,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from .arguments import check_size
-from .estimator_inputs import LARGEST, ONE, Recordings, as_labels, as_recordings, as_targets, name_classes
+from .estimator_inputs import ONE, Recordings, as_labels, as_recordings, as_targets, name_classes
 from .parameters import PLANNED, describe, read_params
 from .quiet import no_notes
+from .reading import LARGEST
 from .writing import write_whole
 
 try:

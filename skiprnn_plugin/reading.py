@@ -1,7 +1,9 @@
-"""Functions for reading users' files: a progress bar, a test for hidden files, and short reasons for errors."""
+"""For reading files of users: a progress bar, a test for hidden files, short reasons for errors, the largest number."""
 
 import sys
 from typing import Iterable, Optional
+
+LARGEST = 1e150  # a user's number; its square is still a float64, in which statistics are computed
 
 
 def show_progress(items: Iterable, name: str, disable: Optional[bool] = None, **options) -> Iterable:

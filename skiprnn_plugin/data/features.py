@@ -10,14 +10,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..reading import first_sentence, show_progress
+from ..reading import LARGEST, first_sentence, show_progress
 from .fit import Fit
 from .manifest import Item, find_manifest, read_manifest
 from .sequence import StoredDataset
 
 FEATURES = "features.npy"
 STATISTICS = "statistics.npz"
-LARGEST = 1e150  # whose square is a float64
 ROUNDING = 1e-14  # of the mean; a standard deviation that is smaller comes from rounding in float64
 
 

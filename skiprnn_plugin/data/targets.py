@@ -6,7 +6,8 @@ from typing import Iterable, List, Optional, Sequence
 
 import numpy as np
 
-from .features import LARGEST, Statistics
+from ..reading import LARGEST
+from .features import Statistics
 from .manifest import Item, find_manifest
 
 # What a user can do if find_missing has found a label of classes
