@@ -279,13 +279,15 @@ def test_a_recipe_that_is_stopped_saves_and_is_not_finished(tmp_path, script, nu
 
 
 def fairseq_train_in(run):
-    """The process that trains in a folder, or None."""
+    """The process that trains in a folder, or None. It is the first of those with its command line, which a process
+    that it has just forked still has."""
+    found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # a process that has just ended
             words = path.read_bytes().decode(errors="replace").split("\0")
             if "--save-dir" in words and str(run) in words and "bash" not in words[0]:
-                return int(path.parent.name)
-    return None
+                found.append(int(path.parent.name))
+    return min(found, default=None)
 
 
 def until(condition, process):
