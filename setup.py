@@ -163,7 +163,7 @@ setup(
         )
     ],
     cmdclass={"build_ext": BuildNative, "bdist_wheel": NativeWheel},
-    # fairseq can be installed in these: its release in 3.10, ve-fairseq in 3.11 and 3.12. Tests run with 3.11 and 3.12.
+    # fairseq can be installed in these: its release in 3.10, ve-fairseq in 3.11 and 3.12. CI runs with 3.11.
     python_requires=">=3.10,<3.13",
     install_requires=[
         # On Python 3.11 and later fairseq 0.12.2 can't be imported; ve-fairseq is its main branch with a fix for that.

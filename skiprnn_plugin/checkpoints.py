@@ -22,6 +22,8 @@ from . import zoo
 from ._fairseq.configuration import read_options
 from .reading import first_sentence
 
+LIMITS = {"min_skip", "max_skip"}  # options that are checked together
+
 logger = logging.getLogger(__name__)
 
 
@@ -73,10 +75,10 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     except Exception as error:  # a file can be broken, or be something else, in any way
         option, _, reason = str(error).partition(":")
         name = option.removeprefix("--").replace("-", "_")
-        # The checkpoint is not to blame for an override, nor where a stored limit does not go with one
-        limits = {"min_skip", "max_skip"}
-        known = {*overrides, *(limits if limits & overrides.keys() else ())} if overrides else ()
-        if isinstance(error, ValueError) and name in known:
+        replaced = set(overrides or ())
+        if replaced & LIMITS:  # a stored one may not go with the other
+            replaced |= LIMITS
+        if isinstance(error, ValueError) and name in replaced:  # the checkpoint is not to blame
             raise ValueError(f"{name}:{reason}") from error
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
     if unknown:

@@ -60,12 +60,13 @@ def read_targets(folder: Path, items: Sequence[Item]) -> np.ndarray:
     targets: List[List[float]] = []
     for item in items:
         numbers = parse_target(item.label)
-        place = f"{find_manifest(folder)}:{item.line}: label"
+        wanted = None
         if numbers is None or len(numbers) != len((targets or [numbers])[0]):
             wanted = "finite numbers" if not targets else f"{len(targets[0])} finite numbers, as the first label has"
-            raise ValueError(f"{place}: expected {wanted}, got {item.label!r}")
-        if max(map(abs, numbers)) > LARGEST:
-            raise ValueError(f"{place}: expected numbers up to {LARGEST:g}, got {item.label!r}")
+        elif max(map(abs, numbers)) > LARGEST:
+            wanted = f"numbers up to {LARGEST:g}"
+        if wanted is not None:
+            raise ValueError(f"{find_manifest(folder)}:{item.line}: label: expected {wanted}, got {item.label!r}")
         targets.append(numbers)
     return np.array(targets)
 

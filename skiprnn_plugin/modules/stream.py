@@ -132,7 +132,18 @@ class Stream:
 
         Returns:
             which samples were read, bool [B, T] on the CPU.
+
+        Raises:
+            ValueError: an argument of the wrong shape, or a length that is not from 0 to T.
         """
+        x = self._check_samples(x, self.batch_size, (3,))
+        lengths = _as_integers("lengths", lengths, self.batch_size)
+        if bool(((lengths < 0) | (lengths > x.shape[1])).any()):
+            raise ValueError(f"lengths: expected from 0 to {x.shape[1]}, got {reprlib.repr(lengths.tolist())}")
+        return self._find_updates(x, lengths)
+
+    def _find_updates(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """As :meth:`find_updates`, with arguments that have been checked."""
         raise NotImplementedError
 
     def reset(
@@ -341,13 +352,16 @@ class NativeStream(Stream):
             self._explain(fault, None, self.batch_size, 1)
         return self._used.value
 
-    def find_updates(self, x, lengths):
-        x = self._check_samples(x, self.batch_size, (3,))
+    def _find_updates(self, x, lengths):
         read = torch.zeros(x.shape[:2], dtype=torch.bool, device="cpu")
-        self._feed_sequences(x, None, lengths.contiguous(), read)
+        self._feed_sequences(x, None, lengths, read)
         return read
 
-    def _feed_sequences(self, x: Tensor, rows: Optional[Tensor], lengths: Optional[Tensor], read: Optional[Tensor]):
+    def _feed_sequences(
+        self, x: Tensor, rows: Optional[Tensor], lengths: Optional[Tensor], read: Optional[Tensor]
+    ) -> int:
+        """The number of samples that were read of ``x`` [N, T, D]; ``lengths`` None means T. Which they were is
+        written to ``read``, unless it is None."""
         if x.stride(2) != 1 and self._input_size != 1:
             x = x.contiguous()
         count, steps = x.shape[:2]
@@ -427,8 +441,7 @@ class TorchStream(Stream):
         x = x if x.dim() == 3 else x.unsqueeze(1)
         return int(self._feed_sequences(x, rows, torch.full_like(rows, x.shape[1])).sum())
 
-    def find_updates(self, x, lengths):
-        x = self._check_samples(x, self.batch_size, (3,))
+    def _find_updates(self, x, lengths):
         return self._feed_sequences(x, torch.arange(self.batch_size, device="cpu"), lengths)
 
     def _feed_sequences(self, x: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:

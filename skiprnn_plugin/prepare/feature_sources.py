@@ -22,22 +22,21 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             fraction, but another is not a number.
     """
     items = read_items(folder, ("label",) if regression else ())
+    has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
+    labels = [item.label for item in items] if has_labels else []
+
+    def refuse(index: Optional[int], wanted: str, cure: str) -> None:
+        if index is not None:
+            place = f"{find_manifest(folder)}:{items[index].line}: label"
+            raise ValueError(f"{place}: expected {wanted}, got {labels[index]!r}{cure}")
+
     if regression is None:
-        has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
-        labels = [item.label for item in items] if has_labels else []
-        missing = find_missing(labels)
-        if missing is not None:
-            place = f"{find_manifest(folder)}:{items[missing].line}: label"
-            raise ValueError(f"{place}: expected a number to predict, got {labels[missing]!r}{CURE}")
+        refuse(find_missing(labels), "a number to predict", CURE)
         regression = are_targets(labels)
     if regression:
         read_targets(folder, items)
-    elif "label" in items[0].fields and not (folder / CLASSES).is_file():
-        labels = [item.label for item in items]
-        missing = find_nan(labels)
-        if missing is not None:
-            place = f"{find_manifest(folder)}:{items[missing].line}: label"
-            raise ValueError(f"{place}: expected a class, got {labels[missing]!r}{RENAME}")
+    else:
+        refuse(find_nan(labels), "a class", RENAME)
     classes = None if regression else list_classes(folder, items)
     store = FeatureStore(folder, items)
     store.check(range(len(items)))

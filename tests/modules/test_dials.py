@@ -114,6 +114,23 @@ def test_padding_may_hold_anything_and_is_not_read(options, dtype):
         assert updates[row, real[row]].equal(rnn(x[row : row + 1, real[row]])[2][0])
 
 
+@pytest.mark.parametrize(
+    "x, lengths, message",
+    [
+        (torch.zeros(2, 4), [4, 4], "x: expected real numbers"),
+        (torch.zeros(2, 4, D), [4], "lengths: expected 2 integers, got 1"),
+        (torch.zeros(2, 4, D), [5, 0], r"lengths: expected from 0 to 4, got \[5, 0\]"),
+        (torch.zeros(2, 4, D), [4, -1], r"lengths: expected from 0 to 4, got \[4, -1\]"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+def test_a_stream_that_finds_updates_checks_its_arguments(engine, x, lengths, message):
+    stream = make(engine=engine).stream(2)
+    with pytest.raises(ValueError, match=message):
+        stream.find_updates(x, torch.tensor(lengths))
+    assert stream.time.tolist() == [0, 0]
+
+
 @torch.no_grad()
 def test_continues_from_a_state_and_counts_from_there():
     plain = make()

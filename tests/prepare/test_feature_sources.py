@@ -37,7 +37,6 @@ def test_a_missing_number_is_not_a_class(tmp_path, labels, line):
 def test_nan_is_not_a_class(tmp_path):
     with pytest.raises(ValueError, match="manifest.csv:3: label: expected a class, got 'nan', a missing value"):
         read_folder(write_folder(tmp_path, np.repeat(["up", "nan", "down"], [1, 2, 3])))
-
     with pytest.raises(ValueError, match="got 'nan', a missing value; a class needs another name"):
         read_folder(tmp_path, regression=False)
 
