@@ -88,15 +88,16 @@ def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> Loaded
     return LoadedModel(models[0], cfg, task, num_updates)
 
 
-def read_extra_state(path: Union[str, Path]) -> Dict[str, Any]:
-    """The values that a checkpoint holds besides the model, such as fairseq's meters.
+def read_state(path: Union[str, Path]) -> Dict[str, Any]:
+    """What a checkpoint holds, such as ``cfg``, its configuration, and ``extra_state``, values besides the model.
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it is not a checkpoint of fairseq.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file")
     try:
-        return checkpoint_utils.load_checkpoint_to_cpu(str(path))["extra_state"]
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+        return {**state, "cfg": state["cfg"], "extra_state": state["extra_state"]}
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
 

@@ -261,9 +261,9 @@ class SkipRNNEstimator(BaseEstimator):
             ValueError: the file was not written by ``save``, or by that of another class.
         """
         with no_notes():
-            from .checkpoints import find_checkpoint, read_extra_state
+            from .checkpoints import find_checkpoint, read_state
         path = find_checkpoint(path)
-        extra = read_extra_state(path)
+        extra = read_state(path)["extra_state"]
         state = extra.get("estimator")
         if state is None:
             raise ValueError(

@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ..arguments import UserError
-from .logs import History
+from .history import History
 from .series import group_repeats
 from .tradeoff import list_metrics
 
@@ -29,6 +29,8 @@ class Curve(NamedTuple):
 def collect_curves(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
     """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
     for history in histories:
+        if any(over not in validation for validation in history.validations):
+            raise UserError(f"--over: expected updates, as {history.path} does not tell the epoch of a validation")
         if any(metric not in validation for validation in history.validations):
             raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
     return [

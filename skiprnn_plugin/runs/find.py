@@ -35,14 +35,18 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
     return _only_log(run, f"holds no {file.name} and")
 
 
-def find_log(path: str) -> Path:
-    """The log that a RUN argument names: the only one in a save-dir, or the file itself."""
+def find_history(path: str) -> Path:
+    """The file with the validations of the run that a RUN argument names: a save-dir's only log or, if it has no log,
+    its best checkpoint, in which ``skiprnn-train`` keeps them; or the file itself."""
     if zoo.is_name(path):
         raise UserError(f"{path}: expected a run with a log, got a model of the zoo, which has none")
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
-    return _only_log(run, "holds") if run.is_dir() else run
+    if not run.is_dir():
+        return run
+    best = run / "checkpoint_best.pt"
+    return best if best.is_file() and not _logs(run) else _only_log(run, "holds")
 
 
 def _only_log(folder: Path, found: str) -> Path:

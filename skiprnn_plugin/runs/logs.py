@@ -3,24 +3,12 @@
 import argparse
 import ast
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..arguments import UserError
 from .rows import reported_split
 from .run import Run, collect_options
-
-
-@dataclass
-class History(Run):
-    """A run with all its validations, from its log.
-
-    Attributes:
-        validations: the metrics of each validation, and its ``epoch``, in the order of ``num_updates``.
-    """
-
-    validations: List[Dict[str, float]]
 
 
 class Log(NamedTuple):
@@ -112,18 +100,3 @@ def read_log(path: Path, split: Optional[str]) -> Run:
     drawn = "valid_seed" in log.options  # sequences are drawn on the fly, and all held-out sets have as many
     sequences = int(log.options["valid_size"]) if drawn else None
     return Run(path, {**log.options, "num_updates": numbers["num_updates"]}, numbers, sequences)
-
-
-def read_history(path: Path, split: str) -> History:
-    """All validations of a log; where a resumed run repeats validations, the later ones count."""
-    log = scan_log(path, split)
-    validations: List[Dict[str, float]] = []
-    try:
-        for line in log.validations:
-            metrics = log.numbers(line)
-            while validations and validations[-1]["num_updates"] >= metrics["num_updates"]:
-                validations.pop()
-            validations.append({**metrics, "epoch": json.loads(line)["epoch"]})
-    except (ValueError, KeyError) as error:
-        raise UserError(f"{path}: a damaged log ({type(error).__name__} in a validation)") from error
-    return History(path, log.options, metrics, None, validations)

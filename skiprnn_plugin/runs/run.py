@@ -8,8 +8,8 @@ from .._fairseq.configuration import read_options, read_own_options
 from ..arguments import PATHS
 
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
-# Among a run's options: the ``data_fingerprint`` of its task, which only a checkpoint tells. Folders of different data
-# can have the same name
+# Among a run's options: what tells its data from others, which only a checkpoint has: the ``data_fingerprint`` of its
+# task, or the facts that the task has stored. Folders of different data can have the same name
 DATA = "data"
 
 

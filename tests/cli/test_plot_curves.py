@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.plot import main
-from skiprnn_plugin.runs.logs import read_history
+from skiprnn_plugin.cli.train import main as train
+from skiprnn_plugin.runs.history import read_history
 
 
 def validation(updates, split="valid", epoch=None, **metrics):
@@ -135,7 +137,11 @@ def test_a_real_log(plot, tiny, tmp_path):
         (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: loss, mse"),
         (["--split", "test"], "run.log: no validation of split 'test'"),
         (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
-        (["{checkpoint}"], "checkpoint_last.pt: expected a log of fairseq-train, or a save-dir that holds one"),
+        (
+            ["{checkpoint}"],
+            "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train",
+        ),
+        (["{folder}/broken.pt"], "broken.pt: can't be loaded as a fairseq checkpoint"),
         (["{folder}/run.log"], "run.log: given twice"),
         (["{folder}/none"], "none: no such file or folder"),
         (["{wave}"], "train.log: expected a run of task adding, as "),
@@ -145,7 +151,43 @@ def test_a_real_log(plot, tiny, tmp_path):
 def test_names_what_is_wrong(fails, log, tiny, tiny_frequency, tmp_path, options, named):
     path = log("run", [validation(100, mse=1)])
     log("damaged", [validation(100, mse="much"), validation(200, mse=1)], SEED2)
-    places = {"folder": tmp_path, "checkpoint": tiny["seed1"].checkpoint, "wave": tiny_frequency["1"].log}
+    (tmp_path / "broken.pt").write_bytes(b"")
+    places = {
+        "folder": tmp_path,
+        "broken": tmp_path / "broken.pt",
+        "checkpoint": tiny["seed1"].checkpoint,
+        "wave": tiny_frequency["1"].log,
+    }
     options = [option.format(**places) for option in options]
     assert named in fails(main, "curves", "--output", tmp_path / "curves.png", path, *options)
     assert not (tmp_path / "curves.png").exists()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Runs of skiprnn-train: two that repeat each other, and one of other recordings of the same shape."""
+    folder = tmp_path_factory.mktemp("trained")
+    for number, seed, mean in ((1, 1, 0), (2, 2, 0), (3, 1, 5)):
+        draw = np.random.default_rng(0)
+        recordings = [draw.normal(mean + place % 2, 1, (20 + place, 2)) for place in range(20)]
+        np.savez(folder / "own.npz", *recordings, labels=np.arange(20) % 2)
+        options = ("--save-dir", folder / f"run{number}", "--seed", seed, "--max-updates", 5, "--hidden-size", 6)
+        assert train([*map(str, (folder / "own.npz", *options, "--target-fraction", 0.5))]) == 0
+    return folder
+
+
+def test_a_model_without_a_log(plot, fails, trained):
+    """``skiprnn-train`` keeps the validations in the checkpoint."""
+    runs = [trained / f"run{number}" for number in (1, 2, 3)]
+    accuracies = [[numbers["accuracy"] for numbers in SkipRNNClassifier.load(run).history_] for run in runs]
+    lines, _, rows, axes = plot(*runs[:2], runs[1] / "../run3/checkpoint_best.pt")
+    same, other = lines.values()
+    assert same == list(zip(range(1, 6), np.mean(accuracies[:2], 0)))
+    assert other == list(zip(range(1, 6), accuracies[2]))
+    assert [row[1:2] + row[3:] for row in rows[2:]] == [["5", "2"], ["5", "1"]]
+    assert axes.figure.get_suptitle() == "Feature classification, split valid; mean and range of 1 or 2 runs"
+    for option, value, message in (
+        ("--over", "epochs", "--over: expected updates, as "),
+        ("--split", "test", "--split: expected valid, the split that "),
+    ):
+        assert message in fails(main, "curves", runs[0], option, value)

@@ -5,17 +5,16 @@ from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...arguments import UserError
 from ...runs.curves import Curve, collect_curves
-from ...runs.find import find_files, find_log, is_checkpoint
-from ...runs.logs import read_history
+from ...runs.find import find_files, find_history
+from ...runs.history import read_history
 from ...runs.rows import name_experiment
 from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric
 from ..command import as_table
 from .elements import add_legend, add_title, get_cycle, get_width, limit_ticks, name_metric, new_figure, set_limits
 from .figures import add_picture_arguments, check_picture, choose_title, write_picture
 
-HELP = "draw a metric of runs over training, from their logs"
+HELP = "draw a metric of runs over training"
 
 OVER = {"updates": "num_updates", "epochs": "epoch"}
 HEADINGS = {"updates": "training updates", "epochs": "epochs"}
@@ -29,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs",
         metavar="RUN",
         nargs="+",
-        help="a log of fairseq-train --log-format json (all of a resumed run in one file), or a save-dir for its *.log",
+        help="a log of fairseq-train --log-format json (all of a resumed run in one file), a save-dir for its *.log, "
+        "or a folder of skiprnn-train",
     )
     parser.add_argument(
         "--metric", help=f"logged metric to draw (default: the first of {', '.join(METRICS)} that all runs have)"
@@ -42,11 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns where the curves end, as a table."""
     look = check_picture(args)
-    files = find_files(args.runs, find_log)
-    for file in files:
-        if is_checkpoint(file):
-            raise UserError(f"{file}: expected a log of fairseq-train, or a save-dir that holds one, got a checkpoint")
-    histories = [read_history(file, args.split) for file in files]
+    histories = [read_history(file, args.split) for file in find_files(args.runs, find_history)]
     find_experiment(histories)
     metric = args.metric or find_metric(histories)
     curves = collect_curves(histories, metric, OVER[args.over])
