@@ -234,8 +234,9 @@ def test_readmes_program_prints_what_it_says():
 
 
 def test_streaming(capsys):
-    for code in read_code(ROOT / "docs/streaming.md", "python") + read_code(ROOT / "docs/index.md", "python"):
-        exec(compile(code, "docs", "exec"), {})
+    for page in ("streaming", "plain-torch", "index"):
+        for code in read_code(ROOT / f"docs/{page}.md", "python"):
+            exec(compile(code, page, "exec"), {})
     used, equal = capsys.readouterr().out.splitlines()
     assert equal == "True" and f"This prints `{used}`." in (ROOT / "docs/streaming.md").read_text()
 

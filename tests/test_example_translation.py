@@ -1,4 +1,4 @@
-"""The example ``translation``: its corpus is what it says, and its script does what docs/pipelines.md does in steps."""
+"""The example ``translation``: its corpus is what it says, and its script does what docs/translation.md does in steps."""
 
 import os
 import re
@@ -77,7 +77,7 @@ def test_script_without_a_folder():
 @pytest.mark.parametrize("start", ["fairseq-preprocess", "fairseq-train"])
 def test_script_has_the_commands_of_the_page(start):
     """The folder and the plugin are variables of the script, which has some further options."""
-    (command,) = commands_of(ROOT / "docs/pipelines.md", f"{start} {'noisy' if 'train' in start else '--source'}")
+    (command,) = commands_of(ROOT / "docs/translation.md", f"{start} {'noisy' if 'train' in start else '--source'}")
     script = re.sub(r" *\\\n *", " ", (EXAMPLE / "run.sh").read_text())
     (line,) = re.findall(rf"^ *({start} .*)$", script, re.MULTILINE)
     line = line.replace('"$folder', "noisy").replace('"$plugin', "skiprnn_plugin").replace('"', "")

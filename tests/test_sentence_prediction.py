@@ -1,4 +1,4 @@
-"""fairseq's task ``sentence_prediction``, by the commands of docs/pipelines.md, for a Skip RNN that reads texts."""
+"""fairseq's task ``sentence_prediction``, by the commands of docs/sentence-prediction.md, for a Skip RNN that reads texts."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from .command_line import ROOT
 from .test_docs import Folder, commands_of, read_code, read_commands
 from .tiny_imdb import FILES, TEXTS, write_archive
 
-PAGE = ROOT / "docs/pipelines.md"
+PAGE = ROOT / "docs/sentence-prediction.md"
 HEAD = "sentence_classification_head"
 TINY = {
     "encoder_embed_dim": 8,

@@ -1,4 +1,4 @@
-"""fairseq's own commands for speech, as docs/pipelines.md has them, with a Skip RNN that reads the frames."""
+"""fairseq's own commands for speech, as docs/speech.md has them, with a Skip RNN that reads the frames."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import torch
 from .command_line import ROOT, run
 from .test_docs import Folder, commands_of, read_commands
 
-PAGE = ROOT / "docs/pipelines.md"
+PAGE = ROOT / "docs/speech.md"
 TINY = {
     "encoder_hidden_size": 8,
     "max_update": 6,

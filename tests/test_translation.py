@@ -1,4 +1,4 @@
-"""fairseq's own commands for translation, as docs/pipelines.md has them, with a Skip RNN as the encoder."""
+"""fairseq's own commands for translation, as docs/translation.md has them, with a Skip RNN as the encoder."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from .models.test_seq2seq import write_embeddings
 from .ranks import run_ranks
 from .test_docs import Folder, commands_of
 
-PAGE = ROOT / "docs/pipelines.md"
+PAGE = ROOT / "docs/translation.md"
 TINY = {
     "encoder_embed_dim": 8,
     "encoder_hidden_size": 8,
