@@ -110,6 +110,7 @@ TESTS = {
 }
 # No test runs these, for the reason given
 RUN_BY_HAND = (
+    "bash tests/arm64.sh",  # it downloads Python and torch for another processor
     "bash benchmarks/gpu_wheels.sh",  # it downloads them
     "bash tests/sanitize.sh",  # it builds the library again and takes minutes
 )
