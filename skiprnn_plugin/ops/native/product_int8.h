@@ -19,6 +19,8 @@ SKIPRNN_INLINE Pairs load_pairs(const int8_t *from) {
 #elif defined(__SSE2__)
     const __m128i bytes = _mm_loadl_epi64((const __m128i *)from);
     return (Pairs)_mm_srai_epi16(_mm_unpacklo_epi8(bytes, bytes), 8);
+#elif defined(__aarch64__)
+    return (Pairs)vmovl_s8(vld1_s8(from));
 #else
     typedef int8_t Bytes __attribute__((vector_size(2 * WIDTH)));
     Bytes bytes;
@@ -44,6 +46,9 @@ SKIPRNN_INLINE Integers add_products(Integers sum, Pairs a, Pairs b) {
     return sum + (Integers)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #elif defined(__SSE2__)
     return sum + (Integers)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#elif defined(__aarch64__)
+    const int16x8_t left = (int16x8_t)a, right = (int16x8_t)b;
+    return sum + (Integers)vpaddq_s32(vmull_s16(vget_low_s16(left), vget_low_s16(right)), vmull_high_s16(left, right));
 #else
     for (int i = 0; i < WIDTH; i++) sum[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
     return sum;
