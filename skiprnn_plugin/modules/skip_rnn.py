@@ -27,6 +27,8 @@ from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
 from .stream import NEVER, Recipe, Stream, choose_native, copy_tensors, open_stream
 
+State = Union[SkipState, Tuple[Optional[Tensor], ...], Tensor]  # as SkipState; (h, c) as for nn.LSTM; h as for nn.GRU
+
 
 class SkipRNNBase(nn.Module):
     """The base of the Skip RNN modules; a subclass sets ``cell``, a key of ``skiprnn_plugin.ops.CELLS``.
@@ -216,7 +218,7 @@ class SkipRNNBase(nn.Module):
     def stream(
         self,
         batch_size: int = 1,
-        state: Optional[SkipState] = None,
+        state: Optional[State] = None,
         min_skip: Optional[int] = None,
         max_skip: Optional[int] = None,
         seeds: Union[Sequence[int], Tensor, None] = None,
@@ -298,7 +300,7 @@ class SkipRNNBase(nn.Module):
     def forward(
         self,
         x: Tensor,
-        state: Optional[SkipState] = None,
+        state: Optional[State] = None,
         lengths: Union[Tensor, Sequence[int], None] = None,
         schedule: Optional[Tensor] = None,
         noise: Optional[Tensor] = None,
@@ -310,7 +312,7 @@ class SkipRNNBase(nn.Module):
     def forward(
         self,
         x: PackedSequence,
-        state: Optional[SkipState] = None,
+        state: Optional[State] = None,
         lengths: None = None,
         schedule: Optional[Tensor] = None,
         noise: Optional[Tensor] = None,
@@ -322,7 +324,7 @@ class SkipRNNBase(nn.Module):
     def forward(
         self,
         x: PackedSequence,
-        state: Optional[SkipState] = None,
+        state: Optional[State] = None,
         lengths: None = None,
         schedule: Optional[Tensor] = None,
         noise: Optional[Tensor] = None,
@@ -334,7 +336,7 @@ class SkipRNNBase(nn.Module):
     def forward(
         self,
         x: Union[Tensor, PackedSequence],
-        state: Optional[SkipState] = None,
+        state: Optional[State] = None,
         lengths: Union[Tensor, Sequence[int], None] = None,
         schedule: Optional[Tensor] = None,
         noise: Optional[Tensor] = None,
@@ -346,7 +348,8 @@ class SkipRNNBase(nn.Module):
 
         Args:
             x: [B, T, D], or [T, B, D] without ``batch_first``; or packed sequences, as for ``nn.GRU``.
-            state: state to continue from; None for the learned initial state.
+            state: state to continue from; also (h, c) as for ``nn.LSTM``, or h alone as for ``nn.GRU``. None for the
+                learned initial state.
             lengths: real steps of each right-padded sequence, [B]; any integer type, device or order.
             schedule: 1 at the steps to update and 0 at those to skip, instead of the gate's decision, [B, T].
             noise: uniform numbers for Bernoulli updates, [B, T]; None to draw them from torch's generator when
@@ -402,7 +405,7 @@ class SkipRNNBase(nn.Module):
             raise ValueError(f"x: expected a tensor {layout}, got {shape}")
         return x if self.batch_first else x.transpose(0, 1)
 
-    def _split(self, state: Optional[SkipState], *tensors: Optional[Tensor]):
+    def _split(self, state: Optional[State], *tensors: Optional[Tensor]):
         """The state and the tensors, each as a pair for the two directions."""
         parts = (None,) * 4 if state is None else as_state(state)
         names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")

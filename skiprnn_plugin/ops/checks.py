@@ -123,9 +123,11 @@ def check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) ->
 
 
 def as_state(state) -> SkipState:
-    """``state``, whose parts must be those of a SkipState."""
+    """``state``, whose parts must be those of a SkipState; a tensor alone is ``h``."""
     if type(state) is SkipState:
         return state
+    if isinstance(state, Tensor):
+        return SkipState(state)
     if not isinstance(state, tuple) or not 0 < len(state) <= len(SkipState._fields):
         parts = f" of {len(state)}" if isinstance(state, tuple) else ""
         raise ValueError(f"state: expected a SkipState, got {type(state).__name__}{parts}")

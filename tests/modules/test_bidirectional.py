@@ -144,7 +144,7 @@ def test_lengths_in_a_type_that_ends_before_the_steps_do(dtype):
     [
         ("schedule", {"schedule": torch.ones(4, STEPS)}),
         ("schedule", {"schedule": [[1] * STEPS] * 4}),
-        ("state", {"state": torch.zeros(2, 2, 4, 5).double()}),
+        ("state.h", {"state": torch.zeros(4, 4, 5).double()}),  # as nn.GRU has it
         ("state", {"state": (torch.zeros(2, 2, 4, 5).double(),) * 5}),
         ("noise", {"noise": torch.rand(4, STEPS)}),
         ("state.h", {"state": SkipState(torch.zeros(4, 4, 5))}),

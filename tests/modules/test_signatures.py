@@ -23,6 +23,8 @@ SkipLSTM(3, 4, num_layer=2)
 x = torch.zeros(2, 5, 3)
 gru = SkipGRU(3, 4, reset_after=False)
 gru(x, lenghts=[1, 2])
+gru(x, torch.zeros(1, 2, 4))
+SkipLSTM(3, 4)(x, (torch.zeros(1, 2, 4), torch.zeros(1, 2, 4)))
 steps: torch.Tensor = gru(x)[0]
 packed: PackedSequence = gru(pack_sequence([x[0]]))[0]
 last: torch.Tensor = gru(pack_sequence([x[0]]), last_only=True)[0]

@@ -66,6 +66,7 @@ def test_full_updates(ours, theirs, layers, batch_first, given):
     if given:
         h0, c0 = torch.randn(2, layers, 2, 5, dtype=torch.float64)
         state = SkipState(h0, c0 if ours is SkipLSTM else None)
+        assert_equal(skip(x, as_torch_state(state)), skip(x, state))
     compare(skip, peer, x, state, {})
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train a Skip LSTM to translate a made-up corpus, and print its BLEU and the fraction of the source that it reads.
+# Train a Skip LSTM to translate a made-up corpus, and print its BLEU and the fraction of the steps that it updates.
 #
 #   bash user_dir_examples/translation/run.sh FOLDER [OPTION...]
 #
