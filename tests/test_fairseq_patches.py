@@ -200,9 +200,9 @@ def test_checkpoint_contents_load(tmp_path):
     """Checkpoints may hold argparse options, numpy metrics and what processes exchange, but no other classes."""
     from fairseq.distributed.utils import _TensorPlaceholder
 
-    cfg = omegaconf.OmegaConf.create(
-        {"a": [1, 2.5, True, "b", None], "args": argparse.Namespace(lr=[0.1])}, flags={"allow_objects": True}
-    )
+    cfg = omegaconf.OmegaConf.create({"a": [1, 2.5, True, "b", None]})
+    cfg._set_flag("allow_objects", True)
+    cfg.args = argparse.Namespace(lr=[0.1])
     numbers = {code: np.dtype(code).type(3) for code in ("f", "d", "e", "i", "l", "B", "?")}
     state = {
         "args": argparse.Namespace(arch="lstm", betas=(0.9, 0.98)),

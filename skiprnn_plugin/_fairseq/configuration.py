@@ -8,8 +8,19 @@ every option of the run. Needed until fairseq configures everything by dataclass
 from argparse import Namespace
 from typing import Any, Dict, Mapping
 
+from omegaconf import DictConfig
+
 # Parts whose options are no flags of fairseq-train, so that a model of a user's own may have options of the same names
 _OF_OTHER_COMMANDS = ("generation", "eval_lm", "interactive")
+
+
+def read_run(part) -> Mapping[str, Any]:
+    """The configuration of the run that a part belongs to; empty if it belongs to none, or is no node of omegaconf.
+
+    A part that belongs to no run is its own root, of which omegaconf 2.0 refuses to get what is not an option.
+    """
+    root = part._get_root() if isinstance(part, DictConfig) else part
+    return {} if root is part else root
 
 
 def read_options(part) -> Dict[str, Any]:

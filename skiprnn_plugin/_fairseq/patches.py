@@ -18,7 +18,7 @@ import torch
 import yaml
 
 from ..arguments import as_option_errors
-from . import processes, trainer
+from . import backports, processes, trainer
 from .registration import replace, when_imported
 
 logger = logging.getLogger(__name__)
@@ -42,6 +42,9 @@ def apply() -> None:
     ignore_language_tags()
     generate_as_the_model()
     when_imported("fairseq.trainer", trainer.apply)  # not imported here, because that takes long
+    if backports.are_needed():
+        backports.load_tasks_from_checkpoints()
+        when_imported("fairseq.trainer", backports.keep_state_of_task)
 
 
 def forget_previous_run() -> None:

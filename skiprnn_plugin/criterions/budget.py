@@ -8,10 +8,10 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
-from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from .. import metrics
+from .._fairseq.configuration import read_run
 from ..arguments import check_choice
 from ..modules.budget import CLOSED, LEARNED
 from .cost import Cost
@@ -185,8 +185,7 @@ class BudgetLoss(nn.Module):
 
 def last_update(cfg) -> int:
     """``--max-update`` of the run that a criterion's configuration belongs to; 0 if there is none."""
-    root = cfg._get_root() if isinstance(cfg, DictConfig) else {}
-    return (root.get("optimization") or {}).get("max_update") or 0
+    return (read_run(cfg).get("optimization") or {}).get("max_update") or 0
 
 
 class LoadsBudget:

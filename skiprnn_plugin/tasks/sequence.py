@@ -19,6 +19,7 @@ from torch import nn
 
 from .. import checkpoints, metrics  # not names from them: they may be importing fairseq, which imports this
 from .._fairseq.batches import EverySequence
+from .._fairseq.configuration import read_run
 from .._fairseq.patches import forget_previous_run
 from .._fairseq.processes import check_processes
 from ..arguments import PATHS
@@ -81,6 +82,7 @@ class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
     decode: Optional[Callable[[np.ndarray], np.ndarray]] = None
     target_scale: Optional[np.ndarray] = None
     source_dictionary = target_dictionary = None  # fairseq's criterions read these; a task without words has none
+    from_checkpoint = False  # whether the task belongs to a trained model that is loaded
 
     def __init__(self, cfg: SequenceTaskConfig, **kwargs):
         """Raises ValueError for a task without a dataclass, and for options, fairseq's too, that can't be meant.
@@ -99,7 +101,7 @@ class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
             if not kwargs.get("alone"):
                 forget_previous_run()
                 check_processes()
-            check_training_options(cfg._get_root())
+            check_training_options(read_run(cfg))
         if not 0 <= cfg.stop_update_fraction <= 1:
             raise ValueError(f"--stop-update-fraction: expected a number in [0, 1], got {cfg.stop_update_fraction}")
 
@@ -115,7 +117,7 @@ class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
 
     def trains_on(self, split: str) -> bool:
         """Whether a split is ``--train-subset``, which is drawn or shuffled again in every epoch. Others are fixed."""
-        dataset = self.cfg._get_root().get("dataset") or {}
+        dataset = read_run(self.cfg).get("dataset") or {}
         return split == dataset.get("train_subset", "train")
 
     @property
@@ -147,7 +149,7 @@ class SequenceTask(Presented, EverySequence, StopsInOrder, FairseqTask):
 
     def _store_absolute_paths(self) -> None:
         """Let the checkpoints of this run name files and folders in a way that holds from any folder."""
-        stored = self.cfg._get_root().get("task") or {}
+        stored = read_run(self.cfg).get("task") or {}
         for name, value in stored.items():
             if name.endswith(PATHS) and isinstance(value, str) and os.path.exists(value):
                 stored[name] = os.path.abspath(value)
