@@ -5,3 +5,6 @@ imports ``common.user_dir`` too late for that.
 """
 
 import skiprnn_plugin  # noqa: F401
+from skiprnn_plugin._fairseq import backports
+
+backports.know_where_hydra_runs()

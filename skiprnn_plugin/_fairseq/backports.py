@@ -5,8 +5,11 @@ fairseq 0.12.2, its last release, is the one for Python 3.10, see ``setup.py``. 
 
 import contextvars
 import inspect
+import os
 
-from .registration import replace
+from omegaconf import OmegaConf, open_dict, read_write
+
+from .registration import replace, when_imported
 
 _LOADS_CHECKPOINT = contextvars.ContextVar("_LOADS_CHECKPOINT", default=False)
 
@@ -82,3 +85,44 @@ def keep_state_of_task() -> None:
 
     replace(Trainer, "save_checkpoint", wrap_save)
     replace(Trainer, "load_checkpoint", wrap_load)
+
+
+def know_where_hydra_runs() -> None:
+    """Let hydra 1.0, which fairseq 0.12.2 needs, know ``hydra.job.chdir`` and ``${hydra:runtime.output_dir}``.
+
+    Without this backport hydra refuses the plugin's configuration. It has both so that relative paths are relative to
+    the folder where the command was given. This function must be called before hydra reads a configuration. Not needed
+    with hydra 1.2 or later.
+    """
+    import hydra.conf  # noqa: F401  (it stores hydra's configuration)
+    from hydra.core.config_store import ConfigStore
+
+    stored = ConfigStore.instance().repo.get("hydra_config.yaml")  # later versions have another name for it
+    if stored is None:
+        return
+    known = stored.node.hydra
+    with open_dict(known.job), open_dict(known.runtime):
+        known.job.chdir = known.runtime.output_dir = None
+    when_imported("fairseq_cli.hydra_train", _run_where_hydra_was_started)
+
+
+def _run_where_hydra_was_started() -> None:
+    from fairseq_cli import hydra_train
+    from hydra.core.hydra_config import HydraConfig
+
+    def wrap(_hydra_main):
+        def run_where_hydra_was_started(cfg, **kwargs):
+            if HydraConfig.initialized():
+                options = HydraConfig.get()
+                with read_write(options), open_dict(options.runtime):
+                    options.runtime.output_dir = os.getcwd()
+                    for handler in (OmegaConf.select(options, "job_logging.handlers") or {}).values():
+                        if "filename" in handler:  # fairseq opens it again
+                            handler.filename = os.path.abspath(handler.filename)
+                if options.job.chdir is False:
+                    os.chdir(options.runtime.cwd)  # after the run hydra goes back there in any case
+            return _hydra_main(cfg, **kwargs)
+
+        return run_where_hydra_was_started
+
+    replace(hydra_train, "_hydra_main", wrap)
