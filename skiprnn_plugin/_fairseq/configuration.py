@@ -40,7 +40,7 @@ def read_own_options(cfg: Mapping[str, Any], name: str) -> Dict[str, Any]:
     if not isinstance(cfg.get(name), Namespace):
         return options
     others = {*cfg, "arch", "no_seed_provided"}
-    for other, part in cfg.items():
-        if other not in _OF_OTHER_COMMANDS and isinstance(part, Mapping):
-            others.update(part)
+    for other in cfg:  # the method items of omegaconf 2.0 does not take a Namespace
+        if other not in _OF_OTHER_COMMANDS and isinstance(cfg[other], Mapping):
+            others.update(cfg[other])
     return {option: value for option, value in options.items() if option not in others}
