@@ -61,6 +61,7 @@ def keep_state_of_task() -> None:
     Without this backport a run could be resumed on other data, and ``--patience`` would begin anew. fairseq's trainer
     must have been imported.
     """
+    from fairseq import checkpoint_utils
     from fairseq.trainer import Trainer
 
     def wrap_save(save_checkpoint):
@@ -72,19 +73,19 @@ def keep_state_of_task() -> None:
         return save_with_state_of_task
 
     def wrap_load(load_checkpoint):
-        def load_with_state_of_task(self, filename, *args, **kwargs):
-            extra_state = load_checkpoint(self, filename, *args, **kwargs)
-            options = self.cfg.checkpoint
-            begins_again = options.reset_dataloader or filename == options.finetune_from_model
-            state = (extra_state or {}).get(type(self.task).__name__)
-            if state and not begins_again and hasattr(self.task, "set_checkpoint_dict"):
-                self.task.set_checkpoint_dict(state)
-            return extra_state
+        def load_with_state_of_task(cfg, trainer, **options):
+            last = os.path.join(cfg.save_dir, f"checkpoint_last{trainer.checkpoint_suffix}.pt")
+            begins_again = cfg.reset_dataloader or bool(cfg.finetune_from_model and not os.path.exists(last))
+            extra_state, iterator = load_checkpoint(cfg, trainer, **options)
+            state = (extra_state or {}).get(type(trainer.task).__name__)
+            if state and not begins_again and hasattr(trainer.task, "set_checkpoint_dict"):
+                trainer.task.set_checkpoint_dict(state)
+            return extra_state, iterator
 
         return load_with_state_of_task
 
     replace(Trainer, "save_checkpoint", wrap_save)
-    replace(Trainer, "load_checkpoint", wrap_load)
+    replace(checkpoint_utils, "load_checkpoint", wrap_load)
 
 
 def know_where_hydra_runs() -> None:

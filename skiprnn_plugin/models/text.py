@@ -58,6 +58,7 @@ class SkipRNNTextModel(FitsTasks, FairseqEncoderModel):
     """
 
     ending = "_text"
+    args = None  # the criterion sentence_prediction of fairseq 0.12.2 looks for two options of transformers in it
 
     def __init__(self, encoder: SkipRNNTextEncoder):
         super().__init__(encoder)
