@@ -88,6 +88,23 @@ def keep_state_of_task() -> None:
     replace(checkpoint_utils, "load_checkpoint", wrap_load)
 
 
+def evaluate_transformers() -> None:
+    """Let a transformer's encoder run in evaluation with the torch versions of today.
+
+    Without this backport fairseq's layers call a fast path of torch 1.12 that now takes other arguments, and fail.
+    """
+    from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+
+    def wrap(__init__):
+        def build_without_fast_path(self, *args, **kwargs):
+            __init__(self, *args, **kwargs)
+            self.can_use_fastpath = False
+
+        return build_without_fast_path
+
+    replace(TransformerEncoderLayerBase, "__init__", wrap)
+
+
 def know_where_hydra_runs() -> None:
     """Let hydra 1.0, which fairseq 0.12.2 needs, know ``hydra.job.chdir`` and ``${hydra:runtime.output_dir}``.
 

@@ -44,6 +44,7 @@ def apply() -> None:
     when_imported("fairseq.trainer", trainer.apply)  # not imported here, because that takes long
     if backports.are_needed():
         backports.load_tasks_from_checkpoints()
+        backports.evaluate_transformers()
         when_imported("fairseq.trainer", backports.keep_state_of_task)
 
 
