@@ -2,13 +2,12 @@
 
 fairseq has two kinds of parts. What is registered with a dataclass has a node of omegaconf that holds its own options.
 What is configured by ``add_args`` alone, such as ``--optimizer sgd`` or a user's own model, has a Namespace that holds
-every option of the run. Needed until fairseq configures everything by dataclasses. This module needs no fairseq.
+every option of the run. Needed until fairseq configures everything by dataclasses. This module needs neither fairseq
+nor omegaconf.
 """
 
 from argparse import Namespace
 from typing import Any, Dict, Mapping
-
-from omegaconf import DictConfig
 
 # Parts whose options are no flags of fairseq-train, so that a model of a user's own may have options of the same names
 _OF_OTHER_COMMANDS = ("generation", "eval_lm", "interactive")
@@ -19,7 +18,7 @@ def read_run(part) -> Mapping[str, Any]:
 
     A part that belongs to no run is its own root, of which omegaconf 2.0 refuses to get what is not an option.
     """
-    root = part._get_root() if isinstance(part, DictConfig) else part
+    root = part._get_root() if hasattr(part, "_get_root") else part
     return {} if root is part else root
 
 
