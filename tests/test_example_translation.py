@@ -1,4 +1,4 @@
-"""The example ``translation``: its corpus is what it says, and its script does what docs/translation.md does in steps."""
+"""The example ``translation``: its corpus is what it says, and its script does what docs/translation.md shows."""
 
 import os
 import re

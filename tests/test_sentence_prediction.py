@@ -1,4 +1,4 @@
-"""fairseq's task ``sentence_prediction``, by the commands of docs/sentence-prediction.md, for a Skip RNN that reads texts."""
+"""fairseq's task ``sentence_prediction``, by the commands of its page, for a Skip RNN that reads texts."""
 
 import json
 import re
