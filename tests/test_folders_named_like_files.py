@@ -8,7 +8,7 @@ from skiprnn_plugin.data.features import FeatureStore
 from skiprnn_plugin.data.manifest import read_manifest
 from skiprnn_plugin.data.mnist import read_database
 from skiprnn_plugin.prepare.feature_sources import read_folder
-from skiprnn_plugin.runs.find import find_file, find_log
+from skiprnn_plugin.runs.find import find_file, find_history
 
 from .idx_files import NAMES, write_digits
 from .tiny_features import LABELS, write_features
@@ -36,7 +36,7 @@ def test_features(tmp_path, name):
     [
         (checkpoints.find_checkpoint, "checkpoint_best.pt", "checkpoint_last.pt"),
         (find_file, "checkpoint_last.pt", "train.log"),
-        (find_log, "tensorboard.log", "train.log"),
+        (find_history, "tensorboard.log", "train.log"),
     ],
     ids=["hub", "last", "log"],
 )
