@@ -97,7 +97,9 @@ def read_state(path: Union[str, Path]) -> Dict[str, Any]:
         raise FileNotFoundError(f"{path}: no such file")
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        return {**state, "cfg": state["cfg"], "extra_state": state["extra_state"]}
+        for name in ("cfg", "extra_state"):
+            state[name]  # noqa: B018  (other files of torch lack them)
+        return state
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error
 

@@ -1,6 +1,7 @@
 """Checks of what users of the estimators pass as X and y."""
 
 import contextlib
+import zlib
 from typing import Any, List, Sequence, Tuple, Union
 
 import numpy as np
@@ -146,3 +147,11 @@ def name_classes(classes: np.ndarray) -> List[str]:
     if len(set(names)) < len(names):
         raise ValueError(f"y: expected classes that differ as texts, got {names}")
     return names
+
+
+def fingerprint(arrays: Sequence[np.ndarray], labels: Sequence[str]) -> int:
+    """A number that tells recordings and their labels from others."""
+    number = zlib.crc32("\n".join(labels).encode())
+    for array in arrays:
+        number = zlib.crc32(np.ascontiguousarray(array), zlib.crc32(str(array.shape).encode(), number))
+    return number

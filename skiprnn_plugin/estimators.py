@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 import numpy as np
 
 from .arguments import check_size
-from .estimator_inputs import ONE, Recordings, as_labels, as_recordings, as_targets, name_classes
+from .estimator_inputs import ONE, Recordings, as_labels, as_recordings, as_targets, fingerprint, name_classes
 from .parameters import PLANNED, describe, read_params
 from .quiet import no_notes
 from .reading import LARGEST
@@ -176,7 +176,7 @@ class SkipRNNEstimator(BaseEstimator):
             source = Source(Path(folder), rows, arrays[0].shape[1], labels.names, arrays.__getitem__)
             write_features(source, Path(folder), "float32" if is_exact else "float64", {})
             plan = plan_training(Path(folder), self._predicts, seed=seed, **options)
-            extra = describe(params, self._predicts, **labels.fitted)
+            extra = {**describe(params, self._predicts, **labels.fitted), "data": fingerprint(arrays, labels.texts)}
             checkpoint, history = train(plan, choose, params["progress"], extra)
         hub = load_hub(checkpoint)
         # Together and at the end, so that a training that fails leaves the estimator as it was

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Run the native engine's tests on an emulated 64-bit Arm processor: bash tests/arm64.sh FOLDER [ARGUMENT...]
 #
-# FOLDER gets Debian's Python for arm64 and torch, 700 MB that are kept for the next time; nothing is installed outside it.
-# ARGUMENTs go to pytest in place of the tests below, which take about 40 minutes. Needs Debian or Ubuntu, and its packages
-# g++-aarch64-linux-gnu and qemu-user.
+# FOLDER/arm64 gets Debian's Python for arm64 and torch, 700 MB that are kept for the next time. ARGUMENTs go to pytest in
+# place of the tests below, which take about 40 minutes. Tests that start programs, or threads after a fork, fail in the
+# emulator. Needs Debian 12 and its packages g++-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
 if [ $# = 0 ]; then
     echo "error: FOLDER: expected a folder for Python and torch, got nothing" >&2
     exit 2
 fi
-mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+mkdir -p "$1/arm64"
+folder=$(cd -- "$1/arm64" >/dev/null && pwd)
 shift
 for program in aarch64-linux-gnu-g++ qemu-aarch64 apt-get; do
     if ! command -v "$program" >/dev/null; then
@@ -57,6 +57,10 @@ fi
 _PYTHON_HOST_PLATFORM=linux-aarch64 CXX=aarch64-linux-gnu-g++ python -W ignore setup.py --quiet build_ext \
     --build-lib "$folder/library" --build-temp "$folder/objects"
 export SKIPRNN_NATIVE_LIBRARY=$folder/library/skiprnn_plugin/ops/native/libskiprnn.so
+if [ ! -e "$SKIPRNN_NATIVE_LIBRARY" ]; then
+    echo "error: the library could not be built for arm64" >&2
+    exit 1
+fi
 export QEMU_LD_PREFIX=$folder/root PYTHONHOME=$folder/root/usr PYTHONPATH=$folder/site OMP_NUM_THREADS=1
 if [ $# = 0 ]; then
     set -- tests/ops/test_native.py tests/ops/test_jumps.py tests/ops/test_int8.py tests/ops/test_golden.py \

@@ -110,6 +110,8 @@ TESTS = {
 }
 # No test runs these, for the reason given
 RUN_BY_HAND = (
+    "python3.10 -m venv .venv310",  # with a Python that is not everywhere, and another fairseq
+    ".venv310/bin/",
     "bash tests/arm64.sh",  # it downloads Python and torch for another processor
     "bash benchmarks/gpu_wheels.sh",  # it downloads them
     "bash tests/sanitize.sh",  # it builds the library again and takes minutes
@@ -234,7 +236,7 @@ def test_readmes_program_prints_what_it_says():
     assert printed.getvalue() == expected
 
 
-def test_streaming(capsys):
+def test_programs_of_pages(capsys):
     for page in ("streaming", "plain-torch", "index"):
         for code in read_code(ROOT / f"docs/{page}.md", "python"):
             exec(compile(code, page, "exec"), {})

@@ -109,18 +109,17 @@ def know_where_hydra_runs() -> None:
     """Let hydra 1.0, which fairseq 0.12.2 needs, know ``hydra.job.chdir`` and ``${hydra:runtime.output_dir}``.
 
     Without this backport hydra refuses the plugin's configuration. It has both so that relative paths are relative to
-    the folder where the command was given. This function must be called before hydra reads a configuration. Not needed
-    with hydra 1.2 or later.
+    the folder where the command was given. This function must be called before hydra reads a configuration. It does
+    nothing with later versions of hydra.
     """
-    import hydra.conf  # noqa: F401  (it stores hydra's configuration)
+    import hydra.conf  # its import stores hydra's configuration
     from hydra.core.config_store import ConfigStore
 
-    stored = ConfigStore.instance().repo.get("hydra_config.yaml")  # later versions have another name for it
-    if stored is None:
+    if not hydra.__version__.startswith("1.0."):
         return
-    known = stored.node.hydra
+    known = ConfigStore.instance().repo["hydra_config.yaml"].node.hydra
     with open_dict(known.job), open_dict(known.runtime):
-        known.job.chdir = known.runtime.output_dir = None
+        known.job.chdir, known.runtime.output_dir = None, "???"  # which hydra 1.0 does not fill, see below
     when_imported("fairseq_cli.hydra_train", _run_where_hydra_was_started)
 
 

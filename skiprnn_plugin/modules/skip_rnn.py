@@ -407,8 +407,11 @@ class SkipRNNBase(nn.Module):
 
     def _split(self, state: Optional[State], *tensors: Optional[Tensor]):
         """The state and the tensors, each as a pair for the two directions."""
-        parts = (None,) * 4 if state is None else as_state(state)
+        parts = (None,) * 4 if state is None else as_state(state, CELLS[self.cell])
         names = ("state.h", "state.c", "state.p", "state.acc", "schedule", "noise")
+        for name, tensor in zip(names[:2], parts):
+            if isinstance(tensor, Tensor) and tensor.dim() != 4:  # torch joins directions and layers
+                raise ValueError(f"{name}: expected shape (2, num_layers, B, H), got {tuple(tensor.shape)}")
         for name, tensor in zip(names, (*parts, *tensors)):
             if tensor is not None and not (isinstance(tensor, Tensor) and tensor.dim() > 0 and tensor.shape[0] == 2):
                 got = f"shape {tuple(tensor.shape)}" if isinstance(tensor, Tensor) else type(tensor).__name__
@@ -434,7 +437,7 @@ class SkipRNNBase(nn.Module):
             # a comparison would fix the batch size for torch.export
             state = initial if not torch.compiler.is_compiling() and batch == 1 else _tile(initial, batch)
         elif torch.is_grad_enabled():
-            state = as_state(state)
+            state = as_state(state, CELLS[self.cell])
             if isinstance(state.h, Tensor):  # skip_scan refuses others
                 state = state.keep_in_graph([initial.h, initial.c])
         # Without a gate every step is updated, so that max_skip changes nothing

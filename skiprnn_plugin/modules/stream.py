@@ -165,7 +165,7 @@ class Stream:
         else:
             recipe = self._recipe
             cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
-            state = check_state(as_state(state).detach(), layers, count, hidden, self._like, cell).filled()
+            state = check_state(as_state(state, cell).detach(), layers, count, hidden, self._like, cell).filled()
         if seeds is not None:
             if not self._recipe.draws:
                 raise ValueError("seeds: has no meaning, as the gate does not draw; expected binarize='bernoulli'")

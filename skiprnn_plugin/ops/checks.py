@@ -122,21 +122,22 @@ def check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) ->
             _check_tensors(f"weights[{layer}]", w, shapes, first)
 
 
-def as_state(state) -> SkipState:
-    """``state``, whose parts must be those of a SkipState; a tensor alone is ``h``."""
+def as_state(state, cell: Type[Cell]) -> SkipState:
+    """``state``, whose parts must be those of a SkipState; of a cell without ``c``, a tensor alone is ``h``."""
     if type(state) is SkipState:
         return state
-    if isinstance(state, Tensor):
+    if isinstance(state, Tensor) and not cell.has_c:
         return SkipState(state)
     if not isinstance(state, tuple) or not 0 < len(state) <= len(SkipState._fields):
+        expected = "a tuple (h, c)" if cell.has_c else "a tensor h"
         parts = f" of {len(state)}" if isinstance(state, tuple) else ""
-        raise ValueError(f"state: expected a SkipState, got {type(state).__name__}{parts}")
+        raise ValueError(f"state: expected a SkipState or {expected}, got {type(state).__name__}{parts}")
     return SkipState(*state)
 
 
 def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tensor, cell: Type[Cell]) -> SkipState:
     """``state`` with ``p`` and ``acc`` in :func:`gate_dtype`, and without a ``c`` that the cell does not have."""
-    h, c, p, acc = state = as_state(state)
+    h, c, p, acc = state = as_state(state, cell)
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
     dtype = gate_dtype(h)

@@ -19,9 +19,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
             return zoo.find(path)
         except FileNotFoundError as error:
             raise UserError(str(error)) from error
-    run = Path(path)
-    if not run.exists():
-        raise UserError(f"{run}: no such file or folder")
+    run = _existing(path)
     if not run.is_dir():
         return run
     file = run / f"checkpoint_{checkpoint or 'last'}.pt"
@@ -29,10 +27,7 @@ def find_file(path: str, checkpoint: Optional[str] = None) -> Path:
         return file
     if checkpoint:
         raise UserError(f"{run}: holds no {file.name}")
-    best = run / "checkpoint_best.pt"
-    if best.is_file() and not _logs(run):
-        return best
-    return _only_log(run, f"holds no {file.name} and")
+    return _log_or_best(run, f"holds no {file.name} and")
 
 
 def find_history(path: str) -> Path:
@@ -40,17 +35,22 @@ def find_history(path: str) -> Path:
     its best checkpoint, in which ``skiprnn-train`` keeps them; or the file itself."""
     if zoo.is_name(path):
         raise UserError(f"{path}: expected a run with a log, got a model of the zoo, which has none")
+    run = _existing(path)
+    return _log_or_best(run, "holds") if run.is_dir() else run
+
+
+def _existing(path: str) -> Path:
     run = Path(path)
     if not run.exists():
         raise UserError(f"{run}: no such file or folder")
-    if not run.is_dir():
-        return run
-    best = run / "checkpoint_best.pt"
-    return best if best.is_file() and not _logs(run) else _only_log(run, "holds")
+    return run
 
 
-def _only_log(folder: Path, found: str) -> Path:
-    logs = _logs(folder)
+def _log_or_best(folder: Path, found: str) -> Path:
+    """The only log of a folder or, if it has none, its best checkpoint. ``found`` begins what the error says."""
+    logs, best = _logs(folder), folder / "checkpoint_best.pt"
+    if not logs and best.is_file():
+        return best
     if len(logs) != 1:
         names = f"several logs ({', '.join(log.name for log in logs)}): name one" if logs else "no log (*.log)"
         raise UserError(f"{folder}: {found} {names}")

@@ -1,4 +1,4 @@
-"""All validations of a run: from its log, or from the checkpoint that ``skiprnn-train`` has written."""
+"""All validations of a run: from its log, or from the checkpoint of ``skiprnn-train`` or an estimator."""
 
 import json
 from dataclasses import dataclass
@@ -34,13 +34,17 @@ def _read_checkpoint(path: Path, split: str) -> History:
         state = read_state(path)
     except (OSError, ValueError) as error:
         raise UserError(str(error)) from error
-    validations = state["extra_state"].get("history")
-    if validations is None:
-        raise UserError(f"{path}: expected a log of fairseq-train, or a model of skiprnn-train, got another checkpoint")
+    extra = state["extra_state"]
+    validations = extra.get("history")
+    if not validations:
+        expected = "a log of fairseq-train, or a model of skiprnn-train or an estimator"
+        raise UserError(f"{path}: expected {expected}, got another checkpoint")
     if split != "valid":
         raise UserError(f"--split: expected valid, the split that {path} was validated on, got {split}")
-    # The facts of its folder that the task has stored tell data apart as well, and are there without the folder
-    options = {**collect_options(state["cfg"]), DATA: str(state["task_state"].get("features"))}
+    # An estimator says which data it had. skiprnn-train divides them by a seed of their own, so that the facts of its
+    # folder that the task has stored tell data apart as well
+    data = extra.get("data") or str(state.get("task_state", {}).get("features"))
+    options = {**collect_options(state["cfg"]), DATA: data}
     return History(path, options, validations[-1], None, validations)
 
 

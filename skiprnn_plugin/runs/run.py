@@ -9,7 +9,7 @@ from ..arguments import PATHS
 
 SPEED = ("wps", "wpb", "bsz")  # metrics of fairseq's that tell of the machine and the batches, not of the model
 # Among a run's options: what tells its data from others, which only a checkpoint has: the ``data_fingerprint`` of its
-# task, or the facts that the task has stored. Folders of different data can have the same name
+# task, or what was stored while training. Folders of different data can have the same name
 DATA = "data"
 
 

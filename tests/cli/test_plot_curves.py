@@ -139,7 +139,7 @@ def test_a_real_log(plot, tiny, tmp_path):
         (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
         (
             ["{checkpoint}"],
-            "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train",
+            "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train or an est",
         ),
         (["{folder}/broken.pt"], "broken.pt: can't be loaded as a fairseq checkpoint"),
         (["{folder}/run.log"], "run.log: given twice"),
@@ -154,7 +154,6 @@ def test_names_what_is_wrong(fails, log, tiny, tiny_frequency, tmp_path, options
     (tmp_path / "broken.pt").write_bytes(b"")
     places = {
         "folder": tmp_path,
-        "broken": tmp_path / "broken.pt",
         "checkpoint": tiny["seed1"].checkpoint,
         "wave": tiny_frequency["1"].log,
     }
@@ -191,3 +190,14 @@ def test_a_model_without_a_log(plot, fails, trained):
         ("--split", "test", "--split: expected valid, the split that "),
     ):
         assert message in fails(main, "curves", runs[0], option, value)
+
+
+def test_estimators_with_other_seeds(plot, tmp_path):
+    """They repeat each other, although other recordings are held out; other labels are other data."""
+    draw = np.random.default_rng(0)
+    recordings, labels = [draw.normal(place % 2, 1, (20, 2)) for place in range(20)], np.arange(20) % 2
+    for number, (seed, found) in enumerate(((1, labels), (2, labels), (1, labels[::-1]))):
+        estimator = SkipRNNClassifier(hidden_size=6, max_updates=5, random_state=seed, device="cpu", progress=False)
+        estimator.fit(recordings, found).save(tmp_path / f"{number}.pt")
+    *_, rows, _ = plot(*(tmp_path / f"{number}.pt" for number in range(3)))
+    assert [row[3] for row in rows[2:]] == ["2", "1"]

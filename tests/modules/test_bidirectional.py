@@ -129,6 +129,8 @@ def test_one_layer_of_full_updates_is_torchs(ours, theirs, batch_first):
     state = tuple(value.squeeze(1).contiguous() for value in skip.initial_state(4)[:2] if value is not None)
     x = example() if batch_first else example().transpose(0, 1)
     assert_close(skip(x)[0], peer(x, state if ours is SkipLSTM else state[0])[0], "output")
+    start = skip.initial_state(4)
+    assert_equal(skip(x, start.h if start.c is None else start[:2])[0], skip(x)[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
@@ -145,6 +147,7 @@ def test_lengths_in_a_type_that_ends_before_the_steps_do(dtype):
         ("schedule", {"schedule": torch.ones(4, STEPS)}),
         ("schedule", {"schedule": [[1] * STEPS] * 4}),
         ("state.h", {"state": torch.zeros(4, 4, 5).double()}),  # as nn.GRU has it
+        ("state.h", {"state": torch.zeros(2, 4, 5).double()}),  # and with one layer
         ("state", {"state": (torch.zeros(2, 2, 4, 5).double(),) * 5}),
         ("noise", {"noise": torch.rand(4, STEPS)}),
         ("state.h", {"state": SkipState(torch.zeros(4, 4, 5))}),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.modules import SkipGRU
+from skiprnn_plugin.modules import SkipGRU, SkipLSTM
 from skiprnn_plugin.modules import stream as stream_module
 from skiprnn_plugin.modules.stream import NEVER, NativeStream, TorchStream
 from skiprnn_plugin.ops import SkipState, uniform
@@ -380,7 +380,7 @@ def test_what_cannot_be_a_stream():
         ({"batch_size": 0}, "^batch_size: expected an integer of at least 1, got 0"),
         ({"min_skip": -1}, "^min_skip: expected an integer of at least 0, got -1"),
         ({"min_skip": 3, "max_skip": 2}, "^max_skip: expected at least min_skip, 3, got 2"),
-        ({"state": 3}, "^state: expected a SkipState, got int"),
+        ({"state": 3}, "^state: expected a SkipState or a tensor h, got int"),
         ({"seeds": [1]}, "^seeds: has no meaning"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -414,3 +414,14 @@ def test_rare_bernoulli_updates_draw_few_numbers_at_once(monkeypatch):
     waits = stream.wanted - 1
     assert (waits < NEVER - 1).all() and waits.max() > 5000
     assert max(sizes) <= 1 << 20 and sum(sizes) < 4 * int(waits.sum()) + 200 * 16
+
+
+def test_a_tensor_as_the_state():
+    """As of the module: h alone, for a cell without c."""
+    rnn, h = SkipGRU(3, 4).eval(), torch.randn(1, 2, 4)
+    stream = rnn.stream(2, h)
+    assert_equal(stream.state.h, h)
+    stream.reset(state=2 * h)
+    assert_equal(stream.state.h, 2 * h)
+    with pytest.raises(ValueError, match=r"^state: expected a SkipState or a tuple \(h, c\), got Tensor"):
+        SkipLSTM(3, 4).stream(2, h)

@@ -63,7 +63,7 @@ BAD = {
     "state.p-negative": ("state.p", state(p=torch.tensor([0.5, -0.1]))),
     "state.p-above-one": ("state.p", state(p=torch.tensor([1.1, 0.5]))),
     "state.acc-negative": ("state.acc", state(acc=torch.tensor([0.0, -1e-3]))),
-    "state-without-c": ("state.c", {"state": zeros(*STATE)}),
+    "state-without-c": ("state", {"state": zeros(*STATE)}),
     "state-number": ("state", {"state": 3}),
     "state-five": ("state", {"state": (zeros(*STATE),) * 5}),
     "lengths-beyond": ("lengths", {"lengths": [STEPS, STEPS + 1]}),
