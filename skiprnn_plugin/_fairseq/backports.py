@@ -6,6 +6,7 @@ fairseq 0.12.2, its last release, is the one for Python 3.10, see ``setup.py``. 
 import contextvars
 import inspect
 import os
+import sys
 
 from omegaconf import OmegaConf, open_dict, read_write
 
@@ -119,12 +120,16 @@ def know_where_hydra_runs() -> None:
         return
     known = ConfigStore.instance().repo["hydra_config.yaml"].node.hydra
     with open_dict(known.job), open_dict(known.runtime):
-        known.job.chdir, known.runtime.output_dir = None, "???"  # which hydra 1.0 does not fill, see below
-    when_imported("fairseq_cli.hydra_train", _run_where_hydra_was_started)
+        known.job.chdir = known.runtime.output_dir = None
+    name, main = "fairseq_cli.hydra_train", sys.modules["__main__"]
+    if getattr(getattr(main, "__spec__", None), "name", None) == name:  # python -m fairseq_cli.hydra_train
+        _run_where_hydra_was_started(main)
+    else:
+        when_imported(name, lambda: _run_where_hydra_was_started(sys.modules[name]))
 
 
-def _run_where_hydra_was_started() -> None:
-    from fairseq_cli import hydra_train
+def _run_where_hydra_was_started(hydra_train) -> None:
+    """``hydra_train``: the module of fairseq's command."""
     from hydra.core.hydra_config import HydraConfig
 
     def wrap(_hydra_main):
