@@ -97,8 +97,9 @@ def read_state(path: Union[str, Path]) -> Dict[str, Any]:
         raise FileNotFoundError(f"{path}: no such file")
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        for name in ("cfg", "extra_state"):
-            state[name]  # noqa: B018  (other files of torch lack them)
+        missing = {"cfg", "extra_state"} - state.keys()
+        if missing:
+            raise ValueError(f"it has no {' and no '.join(sorted(missing))}")
         return state
     except Exception as error:  # a file can be broken, or be something else, in any way
         raise ValueError(f"{path}: can't be loaded as a fairseq checkpoint ({first_sentence(error)})") from error

@@ -1,4 +1,4 @@
-"""Checks of what users of the estimators pass as X and y."""
+"""Checks of what users of the estimators pass as X and y, and a fingerprint of it."""
 
 import contextlib
 import zlib

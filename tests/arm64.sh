@@ -2,7 +2,7 @@
 # Run the native engine's tests on an emulated 64-bit Arm processor: bash tests/arm64.sh FOLDER [ARGUMENT...]
 #
 # FOLDER/arm64 gets Debian's Python for arm64 and torch, 700 MB that are kept for the next time. ARGUMENTs go to pytest in
-# place of the tests below, which take about 40 minutes. Tests that start programs, or threads after a fork, fail in the
+# place of the tests below, which take long in the emulator. Tests that start programs, or threads after a fork, fail in the
 # emulator. Needs Debian 12 and its packages g++-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
 if [ $# = 0 ]; then

@@ -59,8 +59,8 @@ def keep_state_of_task() -> None:
     """Save what a task returns from ``get_checkpoint_dict`` in checkpoints, and give it to its ``set_checkpoint_dict``
     when a run is resumed, unless its data are to begin again.
 
-    Without this backport a run could be resumed on other data, and ``--patience`` would begin anew. fairseq's trainer
-    must have been imported.
+    Without this backport a run could be resumed on other data, and ``--patience`` would count from 0 again. fairseq's
+    trainer must have been imported.
     """
     from fairseq import checkpoint_utils
     from fairseq.trainer import Trainer

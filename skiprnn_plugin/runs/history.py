@@ -41,8 +41,8 @@ def _read_checkpoint(path: Path, split: str) -> History:
         raise UserError(f"{path}: expected {expected}, got another checkpoint")
     if split != "valid":
         raise UserError(f"--split: expected valid, the split that {path} was validated on, got {split}")
-    # An estimator says which data it had. skiprnn-train divides them by a seed of their own, so that the facts of its
-    # folder that the task has stored tell data apart as well
+    # An estimator stores a fingerprint of its recordings. For skiprnn-train the task's statistics of the split train
+    # tell data apart too, because its division has another seed than its training
     data = extra.get("data") or str(state.get("task_state", {}).get("features"))
     options = {**collect_options(state["cfg"]), DATA: data}
     return History(path, options, validations[-1], None, validations)

@@ -137,10 +137,7 @@ def test_a_real_log(plot, tiny, tmp_path):
         (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: loss, mse"),
         (["--split", "test"], "run.log: no validation of split 'test'"),
         (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
-        (
-            ["{checkpoint}"],
-            "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train or an est",
-        ),
+        (["{checkpoint}"], "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train or an "),
         (["{folder}/broken.pt"], "broken.pt: can't be loaded as a fairseq checkpoint"),
         (["{folder}/run.log"], "run.log: given twice"),
         (["{folder}/none"], "none: no such file or folder"),
@@ -152,11 +149,7 @@ def test_names_what_is_wrong(fails, log, tiny, tiny_frequency, tmp_path, options
     path = log("run", [validation(100, mse=1)])
     log("damaged", [validation(100, mse="much"), validation(200, mse=1)], SEED2)
     (tmp_path / "broken.pt").write_bytes(b"")
-    places = {
-        "folder": tmp_path,
-        "checkpoint": tiny["seed1"].checkpoint,
-        "wave": tiny_frequency["1"].log,
-    }
+    places = {"folder": tmp_path, "checkpoint": tiny["seed1"].checkpoint, "wave": tiny_frequency["1"].log}
     options = [option.format(**places) for option in options]
     assert named in fails(main, "curves", "--output", tmp_path / "curves.png", path, *options)
     assert not (tmp_path / "curves.png").exists()

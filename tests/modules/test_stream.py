@@ -417,7 +417,7 @@ def test_rare_bernoulli_updates_draw_few_numbers_at_once(monkeypatch):
 
 
 def test_a_tensor_as_the_state():
-    """As of the module: h alone, for a cell without c."""
+    """A call of the module takes one too: h alone, for a cell without c."""
     rnn, h = SkipGRU(3, 4).eval(), torch.randn(1, 2, 4)
     stream = rnn.stream(2, h)
     assert_equal(stream.state.h, h)
