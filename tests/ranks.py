@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import random
 import socket
 import tempfile
 from pathlib import Path
@@ -22,9 +23,13 @@ def run_ranks(function, *arguments, size=2):
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return listener.getsockname()[1]
+    """A port that is free now, below those that the system gives out by itself: another process could be given one of
+    these before the caller uses it."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32768)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("localhost", port))
+            return port
 
 
 def _run_rank(rank, size, port, folder, function, arguments):

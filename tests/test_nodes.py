@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from importlib.util import find_spec
 
 import pytest
@@ -24,21 +25,35 @@ def test_torchrun_on_two_nodes(tmp_path):
     options = [*train_options(), *SMALL, "--max-update", 2]
     expected = train(tmp_path / "alone", *SMALL, "--max-update", 2, "--update-freq", 2)["valid"][-1]
     meet = ["--master-addr", "localhost", "--master-port", free_port()]
-    agents = []
-    for node in range(2):
-        torchrun = [TORCHRUN, "--nnodes", 2, "--node-rank", node, "--nproc-per-node", 1, *meet, "--no-python"]
-        command = [*torchrun, SCRIPTS / "fairseq-train", *options, "--save-dir", tmp_path / "run"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        agents.append(
-            subprocess.Popen(
-                list(map(str, command)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-            )
-        )
-    outputs = [agent.communicate(timeout=280)[0] for agent in agents]
-    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(outputs)[-4000:]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    files, agents = [tmp_path / f"node{node}.log" for node in range(2)], []
+    try:
+        for node, file in enumerate(files):
+            torchrun = [TORCHRUN, "--nnodes", 2, "--node-rank", node, "--nproc-per-node", 1, *meet, "--no-python"]
+            command = [*torchrun, SCRIPTS / "fairseq-train", *options, "--save-dir", tmp_path / "run"]
+            with file.open("w") as output:
+                agents.append(
+                    subprocess.Popen(list(map(str, command)), env=environment, stdout=output, stderr=subprocess.STDOUT)
+                )
+        _wait(agents, seconds=280)
+    finally:
+        for agent in agents:
+            agent.terminate()  # which ends its worker too
+    outputs = [file.read_text() for file in files]
+    assert [agent.wait(60) for agent in agents] == [0, 0], "\n".join(output[-4000:] for output in outputs)
     assert "training on 2 devices" in outputs[0] and "2 processes on CPU (gloo)" in outputs[1]
     assert_same_metrics(logged(outputs[0])[-1:], [expected])
     assert not logged(outputs[1])
+
+
+def _wait(processes, seconds):
+    """Until all have ended, one has failed (then the others would wait for it), or the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        codes = [process.poll() for process in processes]
+        if None not in codes or any(codes):
+            return
+        time.sleep(0.1)
 
 
 def test_configuration():
