@@ -15,7 +15,7 @@
 #                                     `runs`, and the run with the first seed to `first_runs`, whose samples are drawn
 #   finish                            waits until all runs have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
-#   curves TABLE FILE                 draws the metric of a table's runs over the epochs
+#   curves TABLE FILE                 draws the metric of a table's runs and the samples used, over the epochs
 #   report TABLE FLAG...              prints the table of the runs that were started, with these flags for
 #                                     skiprnn-report
 #

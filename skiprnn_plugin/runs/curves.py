@@ -26,16 +26,29 @@ class Curve(NamedTuple):
     y: np.ndarray
 
 
-def collect_curves(histories: Sequence[History], metric: str, over: str) -> List[Curve]:
-    """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs."""
+def collect_curves(
+    histories: Sequence[History], metric: str, over: str, *, of_those_that_have_it: bool = False
+) -> List[Curve]:
+    """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs.
+
+    Raises:
+        UserError: a run does not tell its epochs, or a run has no such metric and not only the curves
+            ``of_those_that_have_it`` are wanted.
+    """
     for history in histories:
         if any(over not in validation for validation in history.validations):
             raise UserError(f"--over: expected updates, as {history.path} does not tell the epoch of a validation")
-        if any(metric not in validation for validation in history.validations):
+        if not (has_metric(history, metric) or of_those_that_have_it):
             raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
     return [
-        Curve(repeats.label, repeats.rule, *_join(repeats.runs, metric, over)) for repeats in group_repeats(histories)
+        Curve(repeats.label, repeats.rule, *_join(repeats.runs, metric, over))
+        for repeats in group_repeats(histories)
+        if all(has_metric(run, metric) for run in repeats.runs)
     ]
+
+
+def has_metric(history: History, metric: str) -> bool:
+    return all(metric in validation for validation in history.validations)
 
 
 def _join(runs: Sequence[History], metric: str, over: str) -> Tuple[np.ndarray, np.ndarray]:

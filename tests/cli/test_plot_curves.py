@@ -39,16 +39,21 @@ SEED2 = ("'seed': 1", "'seed': 2")
 LAMBDA = ("'cost_per_sample': 1e-05", "'cost_per_sample': 0.0001")
 
 
+def points(axes):
+    return {line.get_label(): list(zip(*map(list, line.get_data()))) for line in axes.lines}
+
+
 @pytest.fixture
 def plot(prints, tmp_path, figures):
-    """Points of each curve and its shade (lowest and highest), by its name in the legend; and the printed table."""
+    """Points of each curve of the first panel and its shade (lowest and highest), by its name in the legend; and the
+    printed table."""
 
     def call(*arguments):
         printed = prints(main, "curves", *arguments, "--output", tmp_path / "curves.png")
-        (axes,) = figures[-1].axes
+        axes = figures[-1].axes[0]
         shades = [collection.get_paths()[0].vertices for collection in axes.collections]
-        lines = {line.get_label(): list(zip(*map(list, line.get_data()))) for line in axes.lines}
-        return lines, shades, [[c.strip() for c in row.split("|")[1:-1]] for row in printed.splitlines()], axes
+        table = [[c.strip() for c in row.split("|")[1:-1]] for row in printed.splitlines()]
+        return points(axes), shades, table, axes
 
     return call
 
@@ -107,6 +112,28 @@ def test_another_metric_and_split(plot, log, split):
     lines, _, _, axes = plot(run, "--metric", "update_fraction", "--split", split)
     assert lines == {"Skip GRU, λ=1e-5": [(100, {"valid": 0.5, "train": 0.75}[split])]}
     assert axes.figure.get_suptitle() == f"Adding task, split {split}"
+
+
+def test_samples_used_below_the_metric(plot, log):
+    """Of the models that have any; a model looks the same in both panels."""
+    other = log("other", [validation(100, mse=3)], LAMBDA)
+    own = log("own", [validation(n, mse=n, update_fraction=n / 200) for n in (100, 200)])
+    lines, _, rows, axes = plot(other, own)
+    above, below = axes.figure.axes
+    assert above is axes and len(lines) == 2 and points(below) == {"Skip GRU, λ=1e-5": [(100, 0.5), (200, 1)]}
+    assert (above.get_ylabel(), above.get_xlabel()) == ("mean squared error", "")
+    assert (below.get_ylabel(), below.get_xlabel()) == ("samples used (updates / steps)", "training updates")
+    colors = {line.get_label(): line.get_color() for line in above.lines}
+    assert len(set(colors.values())) == 2 and below.lines[0].get_color() == colors["Skip GRU, λ=1e-5"]
+    assert rows[0] == ["model", "training updates", "mse", "update_fraction", "runs"]
+    assert [row[2:4] for row in rows[2:]] == [["200", "1"], ["3", ""]]
+    # One panel for models that never skip; others for other metrics
+    *_, axes = plot(log("full", [validation(100, mse=1, update_fraction=1)]))
+    assert len(axes.figure.axes) == 1
+    lines, *_, axes = plot(own, "--metric", "loss", "--metric", "mse")
+    assert list(map(points, axes.figure.axes)) == [
+        {"Skip GRU, λ=1e-5": ends} for ends in ([(100, 1), (200, 1)], [(100, 100), (200, 200)])
+    ]
 
 
 def test_repetitions_as_far_as_all_of_them_go(plot, fails, log):
@@ -176,7 +203,7 @@ def test_a_model_without_a_log(plot, fails, trained):
     same, other = lines.values()
     assert same == list(zip(range(1, 6), np.mean(accuracies[:2], 0)))
     assert other == list(zip(range(1, 6), accuracies[2]))
-    assert [row[1:2] + row[3:] for row in rows[2:]] == [["5", "2"], ["5", "1"]]
+    assert [[row[1], row[-1]] for row in rows[2:]] == [["5", "2"], ["5", "1"]]
     assert axes.figure.get_suptitle() == "Feature classification, split valid; mean and range of 1 or 2 runs"
     for option, value, message in (
         ("--over", "epochs", "--over: expected updates, as "),
@@ -193,4 +220,4 @@ def test_estimators_with_other_seeds(plot, tmp_path):
         estimator = SkipRNNClassifier(hidden_size=6, max_updates=5, random_state=seed, device="cpu", progress=False)
         estimator.fit(recordings, found).save(tmp_path / f"{number}.pt")
     *_, rows, _ = plot(*(tmp_path / f"{number}.pt" for number in range(3)))
-    assert [row[3] for row in rows[2:]] == ["2", "1"]
+    assert [row[-1] for row in rows[2:]] == ["2", "1"]

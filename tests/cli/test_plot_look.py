@@ -89,7 +89,7 @@ PICTURES = {
     "skips": lambda title: skips.draw(SKIPS, title),
     "classes": lambda title: classes.draw(CLASSES, title),
     "tradeoff": lambda title: tradeoff.draw(TRADEOFF, title),
-    "curves": lambda title: curves.draw(RUNS, "accuracy", "updates", title),
+    "curves": lambda title: curves.draw({"accuracy": RUNS, "update_fraction": RUNS}, "updates", title),
 }
 every_picture = pytest.mark.parametrize("name", PICTURES)
 # All pictures are written in the same way; the quick tests take two of them, which differ most
