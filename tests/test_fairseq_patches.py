@@ -231,6 +231,33 @@ class Caller:
         return os.getcwd, ()
 
 
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize(
+    "command, options, expected",
+    [
+        (
+            "train",
+            ["--task", "adding", *"--arch skip_gru --criterion mse_with_budget".split()],
+            "min-value zoneout budget",
+        ),
+        ("train", ["--arch", "skip_lstm_s2t", *"--task speech_to_text".split()], "config-yaml stack-frames"),  # no data
+        ("train", "--task translation --arch lstm --optimizer adam".split(), "source-lang encoder-layers adam-betas"),
+        ("validate", ["--task", "imdb_sentiment"], "pad-side path"),
+    ],
+)
+def test_help_lists_the_options_of_what_is_named(monkeypatch, capsys, command, options, expected, flag):
+    from fairseq import options as parsers
+
+    parser = {"train": parsers.get_training_parser, "validate": parsers.get_validation_parser}[command]()
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *options, flag])
+    with pytest.raises(SystemExit) as exit:
+        parsers.parse_args_and_arch(parser)
+    assert exit.value.code == 0
+    shown = capsys.readouterr().out
+    for name in expected.split():
+        assert f"\n  --{name} " in shown
+
+
 @pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
 @pytest.mark.parametrize("tpu,xla,expected", [(False, None, False), (True, None, True), (False, "there", True)])
 def test_bf16_means_a_tpu_only_where_there_is_one(tmp_path, flag, tpu, xla, expected):

@@ -33,6 +33,7 @@ def apply() -> None:
     reduce_metrics_with_the_criterion()
     validate_without_a_batch()  # after the two above, as it decides what they get
     bfloat16_without_tpu()
+    help_with_every_option()
     copy_checkpoints_atomically()
     clip_large_gradients()
     copy_tasks()
@@ -200,6 +201,31 @@ def bfloat16_without_tpu() -> None:
             return result
 
         return parse_for_any_device
+
+    replace(options, "parse_args_and_arch", wrap)
+
+
+def help_with_every_option() -> None:
+    """Let ``--help`` list the options of the architecture, the task and the criterion that the command names.
+
+    fairseq parses a command twice: first to learn these names, then with their options. Without this workaround
+    ``--help`` ends the first time, and so lists the options of no model, task or criterion, fairseq's own included, on
+    GPUs too. Needed until ``parse_args_and_arch`` leaves ``--help`` to the second time.
+    """
+    from fairseq import options
+
+    def wrap(parse_args_and_arch):
+        def parse_and_help_at_the_end(parser, input_args=None, *rest, **kwargs):
+            def parse_without_help(arguments=None, namespace=None):
+                vars(parser).pop("parse_known_args", None)  # the second time is as ever
+                arguments = sys.argv[1:] if arguments is None else arguments
+                arguments = [argument for argument in arguments if argument not in ("-h", "--help")]
+                return parser.parse_known_args(arguments, namespace)
+
+            parser.parse_known_args = parse_without_help
+            return parse_args_and_arch(parser, input_args, *rest, **kwargs)
+
+        return parse_and_help_at_the_end
 
     replace(options, "parse_args_and_arch", wrap)
 
