@@ -17,7 +17,7 @@ def test_command(tmp_path, resnet50_weights, capsys):
     (row,) = [
         line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| v.mp4")
     ]
-    assert row[:3] == ["v.mp4", "8", "3"] and row[-1] == "0.500"
+    assert row[:3] == ["v.mp4", "8", "3"] and row[-1] == "0.375"
     seconds, all_seconds, speed, share = map(float, row[3:7])
     assert 0 < seconds < all_seconds and speed > 1 > share
 

@@ -340,4 +340,4 @@ def test_getting_started(tmp_path):
     (shown,) = read_code(page, "text")
     assert head == shown.splitlines()[0]
     assert [row.split("\t")[-1] for row in rows] == ["slow.npy", "fast.npy"]
-    assert folder.run_program(use).startswith("[[")
+    assert folder.run_program(use).startswith("['fast', 'slow'] [[")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import check_fraction, check_size
+from ..ops.tracing import never_compiled
 
 # The task loss and the update fraction of a batch are noisy, so both are smoothed, over about 1 / (1 - SMOOTHING)
 # training updates. The update fraction has to be recent, as the price follows it.
@@ -97,6 +98,7 @@ class BudgetRule:
         self._pending = None
         self._state = {name: state[name] for name in self._state}
 
+    @never_compiled
     def cost(self, fraction: Tensor) -> Tensor:
         """See :meth:`Budget.cost`."""
         # A gate can close within ten training updates: where this batch's fraction is below the smoothed one, it counts
@@ -105,10 +107,12 @@ class BudgetRule:
         price = self._base_price() * (1 + PROPORTIONAL * error).clamp(0, 2)
         return ((price - self._reward(error)) * fraction).to(fraction.dtype)
 
+    @never_compiled
     def price(self) -> float:
         """See :meth:`Budget.price`."""
         return self._base_price() * _clamp(1 + PROPORTIONAL * self._error(), 0, 2)
 
+    @never_compiled
     def step(self, fraction: Number, task_loss: Number) -> None:
         """See :meth:`Budget.step`."""
         self.state  # takes the step before  # noqa: B018
@@ -254,6 +258,7 @@ class Budget(nn.Module):
         super().__init__()
         self.rule = BudgetRule(target_fraction, ramp_updates)
 
+    @never_compiled
     def forward(
         self,
         updates: Tensor,
@@ -278,6 +283,8 @@ class Budget(nn.Module):
             got = tuple(updates.shape) if isinstance(updates, Tensor) else type(updates).__name__
             raise ValueError(f"updates: expected a tensor [B, T] or [2, B, T], got {got}")
         count = updates.sum(-1)
+        if count.numel() == 0:  # a batch of no sequences has no mean
+            return count.sum()
         steps = updates.shape[-1] if lengths is None else torch.as_tensor(lengths, device=updates.device)
         steps = torch.as_tensor(steps, dtype=count.dtype, device=count.device)
         if steps.dim() > 0 and steps.shape != count.shape[-1:]:

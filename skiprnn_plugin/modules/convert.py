@@ -20,7 +20,8 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
     Args:
         module: a module with biases and without projections; if it is bidirectional, with one layer.
         options: further arguments of the Skip RNN module. The gate's weights are initialised at random; with
-            ``gate=False`` the outputs are those of ``module``.
+            ``gate=False`` the outputs are those of ``module``. Frozen weights stay frozen, and a module in evaluation
+            mode stays so.
 
     Raises:
         ValueError: no Skip RNN corresponds to the module, or an option contradicts the module's weights.
@@ -58,7 +59,7 @@ def from_torch(module: nn.RNNBase, **options) -> SkipRNNBase:
         for name, parameter in skip.named_parameters():
             if name.startswith("initial_"):
                 parameter.zero_()
-    return skip
+    return _like(skip, module, weights)
 
 
 def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
@@ -93,8 +94,18 @@ def to_torch(skip: SkipRNNBase) -> nn.RNNBase:
         device=skip.weight_ih_l0.device,
         dtype=skip.weight_ih_l0.dtype,
     )
-    module.load_state_dict(_weights(skip, "skip", module.state_dict()))
-    return module
+    weights = _weights(skip, "skip", module.state_dict())
+    module.load_state_dict(weights)
+    return _like(module, skip, weights)
+
+
+def _like(converted: nn.Module, module: nn.Module, names: Iterable[str]) -> Any:
+    """``converted`` in the mode of ``module``, training or evaluation; of these parameters those are frozen that are so
+    there."""
+    for name in names:
+        if name in module._parameters:
+            getattr(converted, name).requires_grad_(getattr(module, name).requires_grad)
+    return converted.train(module.training)
 
 
 def _merge(decided: Dict[str, Any], defaults: Dict[str, Any], options: Dict[str, Any]) -> Dict[str, Any]:

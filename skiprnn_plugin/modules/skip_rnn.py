@@ -1,6 +1,7 @@
 """``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNNs as modules that are used like those of ``torch.nn``."""
 
 import copy
+from itertools import chain
 from typing import TYPE_CHECKING, Dict, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import torch
@@ -20,7 +21,7 @@ from ..arguments import (
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_span, check_threshold
 from ..ops.engines import FEATURES, INFERENCE_ENGINES, check_engine
-from ..ops.tracing import has_only_shape, record_module
+from ..ops.tracing import has_only_shape, is_batched, record_module
 from ..ops.types import PER_LAYER
 from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
 from .masks import draw_factors, draw_ones
@@ -165,17 +166,28 @@ class SkipRNNBase(nn.Module):
         return ("", "_reverse") if self.bidirectional else ("",)
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters again."""
+        """Initialise all parameters again. What a parametrization computes is given to its ``right_inverse``."""
         for suffix in self._directions:
-            for w in self._weights(suffix):
+            for names, w in zip(self._weight_names[suffix], self._weights(suffix)):
                 INITS[self.init](CELLS[self.cell], w)
                 if self.chrono_init:
                     init_memories(CELLS[self.cell], w, self.chrono_init)
+                self._set_computed(names, w)
             gate = self._gate(suffix)
             if gate is not None:
                 init_gate(gate.weight, gate.bias, self._initial_update_bias, self._gate_init)
-            states = (getattr(self, name + suffix) for name in ("initial_h", "initial_c"))
-            init_states(state for state in states if state is not None)
+                self._set_computed(["update_weight" + suffix, "update_bias" + suffix], gate)
+            names = [name + suffix for name in ("initial_h", "initial_c") if self._get(name + suffix) is not None]
+            states = [self._get(name) for name in names]
+            init_states(states)
+            self._set_computed(names, states)
+
+    @torch.no_grad()
+    def _set_computed(self, names: Sequence[str], values: Sequence[Tensor]) -> None:
+        """Set those of these parameters to a value that are not the module's own, but computed."""
+        for name, value in zip(names, values):
+            if name not in self._parameters:
+                setattr(self, name, value.detach())
 
     def _weights(self, suffix: str) -> Tuple[LayerWeights, ...]:
         parameters, layers = self._parameters, self._weight_names[suffix]
@@ -361,7 +373,8 @@ class SkipRNNBase(nn.Module):
             output: [B, T, H] (or [T, B, H]), 0 at padding, or packed if ``x`` is; [B, H] with ``last_only``. With
                 two directions, their outputs are concatenated: 2 H instead of H.
             state: state after each sequence's last real step, to continue from.
-            updates: [B, T], 1 where the step was updated and 0 where it was skipped or is padding.
+            updates: [B, T], or [2, B, T] with two directions: 1 where the step was updated and 0 where it was skipped
+                or is padding.
 
         Raises:
             ValueError: an argument of the wrong type, shape or value; the message names it.
@@ -425,7 +438,8 @@ class SkipRNNBase(nn.Module):
         batch, steps = x.shape[:2]
         gate = self._gate(suffix)
         if gate is not None and noise is None and schedule is None and self.binarize == "bernoulli":
-            noise = torch.rand(batch, steps, device=x.device)
+            # in torch's default dtype, if that is a half one, small numbers would be too frequent
+            noise = torch.rand(batch, steps, device=x.device, dtype=torch.float32)
         backward = suffix != ""
         if backward:
             x, schedule, noise = (None if value is None else value.flip(1) for value in (x, schedule, noise))
@@ -476,6 +490,9 @@ class SkipRNNBase(nn.Module):
             raise ValueError("min_skip, max_skip: expected 0 and None beside random updates, which have no such limits")
         if torch.compiler.is_compiling() or torch.jit.is_tracing() or has_only_shape(x):
             raise ValueError("min_skip, max_skip: expected 0 and None in code that is traced or compiled")
+        tensors = (*as_state(state, CELLS[self.cell]), *chain(*self._weights(suffix)), *(self._gate(suffix) or ()))
+        if is_batched(x, *(tensor for tensor in tensors if isinstance(tensor, Tensor))):
+            raise ValueError("min_skip, max_skip: expected 0 and None inside of torch.func.vmap")
         batch, steps, _ = x.shape
         updates = torch.zeros(batch, steps, dtype=torch.bool, device="cpu")
         begin, end = check_span(lengths, offsets, batch, steps, x.device)

@@ -166,6 +166,8 @@ class Stream:
             recipe = self._recipe
             cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
             state = check_state(as_state(state, cell).detach(), layers, count, hidden, self._like, cell).filled()
+            h, c = (part if part is None else part.to(self.dtype) for part in state[:2])  # autocast's may be in half
+            state = state._replace(h=h, c=c)
         if seeds is not None:
             if not self._recipe.draws:
                 raise ValueError("seeds: has no meaning, as the gate does not draw; expected binarize='bernoulli'")

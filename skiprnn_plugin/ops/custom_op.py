@@ -117,8 +117,9 @@ def _differentiate(ctx, gradients):
         *operands, weights, *ctx.options, ctx.engine, saved, updates, list(_results(gradients)), ctx.need_dx
     )
     d_operands, d_weights = split_operands(found)
-    none = [None] * (len(ctx.options) + 2)  # the options, the engine and ``keep``
-    return *(d if d.numel() > 0 else None for d in d_operands), d_weights, *none
+    # torch takes an empty list, as the layers of no gate, for one of tensors, whose gradient is a list
+    none = [[] if isinstance(option, (list, tuple)) and len(option) == 0 else None for option in ctx.options]
+    return *(d if d.numel() > 0 else None for d in d_operands), d_weights, *none, None, None  # the engine and ``keep``
 
 
 _forward.register_autograd(_differentiate, setup_context=_save)

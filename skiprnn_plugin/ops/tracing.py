@@ -11,17 +11,18 @@ from torch.fx import Proxy
 from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
+TRANSFORMED = "knows none of the transforms of torch.func"
 PLAIN = {Tensor, Parameter, type(None)}  # a subclass may have no memory that an engine could read
 
 
 def refuse_transforms() -> Optional[str]:
     """Why no engine with a backward of its own can run now; None if they can."""
     if torch.compiler.is_compiling():
-        return None
+        return TRANSFORMED if _is_transformed() else None
     if torch.jit.is_tracing():
         return "can't be traced by torch.jit"
-    if torch._C._are_functorch_transforms_active():
-        return "knows none of the transforms of torch.func"
+    if _is_transformed():
+        return TRANSFORMED
     if forward_ad._current_level >= 0:
         return "has no forward-mode derivatives"
     return None
@@ -37,6 +38,19 @@ def constant_in_compiled_code(function: Callable) -> Callable:
     """Have torch.compile call ``function`` while it traces, and take the result for good. This is what
     torch.compiler.assume_constant_result does, which imports the compiler and so takes seconds."""
     function._dynamo_marked_constant = True
+    return function
+
+
+@constant_in_compiled_code
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is at work. torch.compile compiles again where that changes."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def never_compiled(function: Callable) -> Callable:
+    """Have torch.compile leave calls of ``function`` out, where it would compile again for every new number that the
+    function depends on. This is what torch.compiler.disable does, which imports the compiler and so takes seconds."""
+    function._torchdynamo_disable = True
     return function
 
 

@@ -32,8 +32,11 @@ class SkipState(NamedTuple):
     def keep_in_graph(self, parameters: Sequence[Optional[Tensor]]) -> "SkipState":
         """The same state, from which a gradient of 0 reaches ``parameters``, which a call may not use otherwise.
 
-        DistributedDataParallel waits for the gradient of every parameter in every training update.
+        DistributedDataParallel waits for the gradient of every parameter in every training update. In a trace there are
+        no gradients, and torch.jit traces again without them, to check that it gets the same graph.
         """
+        if torch.jit.is_tracing():
+            return self
         sums = [value.sum() for value in parameters if value is not None and value.requires_grad]
         if not sums:
             return self

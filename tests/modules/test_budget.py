@@ -177,6 +177,34 @@ def test_reads_a_batch(directions):
     torch.testing.assert_close(updates.grad, expected.unsqueeze(1).expand_as(updates))
 
 
+def test_a_batch_of_no_sequences_costs_nothing():
+    budget, updates = Budget(0.25), torch.zeros(0, 5, requires_grad=True)
+    budget.rule.load_state_dict(learned_state())
+    before = budget.rule.state_dict()
+    cost = budget(updates, task_loss=torch.tensor(0.0))
+    cost.backward()
+    assert cost == 0 and budget.rule.state_dict() == before
+
+
+def test_compiled_training_compiles_once():
+    """Though the rule's numbers change in every training update."""
+    torch.manual_seed(0)
+    rnn, budget, x = SkipGRU(3, 4, engine="indexed"), Budget(0.25), torch.randn(4, 6, 3)
+
+    def compute(budget):
+        output, _, updates = rnn(x)
+        task_loss = output.square().mean()
+        return task_loss + budget(updates, task_loss=task_loss) + 0 * budget.cost(updates.mean(1)).mean()
+
+    expected, compiled = Budget(0.25), torch.compile(compute, backend="aot_eager")
+    torch.compiler.reset()
+    for place in range(60):
+        with torch._dynamo.config.patch(error_on_recompile=place > 0):
+            cost = compiled(budget)
+        assert cost == compute(expected), place
+    assert budget.rule.state_dict() == expected.rule.state_dict()
+
+
 def test_evaluation_changes_nothing():
     budget = learned_budget().eval()
     state = budget.state_dict()

@@ -31,6 +31,17 @@ def test_from_torch(ours, theirs, options):
     assert from_torch(peer, update_bias=-3.0).update_bias.item() == -3.0
 
 
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@every_pair
+def test_the_mode_and_frozen_weights_stay(ours, theirs, training):
+    peer = theirs(3, 5, 2, dropout=0.5).train(training)
+    peer.weight_hh_l1.requires_grad_(False)
+    for converted in (from_torch(peer), to_torch(from_torch(peer))):
+        assert all(module.training == training for module in converted.modules())
+        frozen = [name for name, parameter in converted.named_parameters() if not parameter.requires_grad]
+        assert frozen == ["weight_hh_l1"]
+
+
 @every_pair
 @every_shape
 def test_to_torch_and_back(ours, theirs, options):

@@ -173,6 +173,8 @@ def test_refuses_random_updates_and_tracing():
         make(min_skip=1, binarize="bernoulli")(x)
     with pytest.raises(ValueError, match="^min_skip, max_skip: .*traced or compiled"):
         make(min_skip=1)(x.to("meta"))
+    with pytest.raises(ValueError, match="^min_skip, max_skip: .*vmap"):
+        torch.func.vmap(make(max_skip=2))(x.expand(3, -1, -1, -1))
 
 
 def test_a_module_without_a_gate_skips_as_its_stream_does():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.nn.utils import parametrizations
 
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
 
@@ -179,6 +180,18 @@ def test_reset_parameters_draws_again_and_repeats_by_seed(module):
     torch.testing.assert_close(dict(rnn.state_dict()), first, rtol=0, atol=0)
     rnn.reset_parameters()
     assert not torch.equal(rnn.weight_ih_l0, first["weight_ih_l0"])
+
+
+@pytest.mark.parametrize("module", [SkipLSTM, SkipGRU, SkipRNN])
+def test_reset_parameters_of_what_a_parametrization_computes(module):
+    rnn, same = (module(3, 5, update_bias=2.0, chrono_init=0) for _ in range(2))
+    for name in ("weight_hh_l0", "update_weight", "initial_h"):
+        parametrizations.weight_norm(rnn, name)
+    for changed in (rnn, same):
+        torch.manual_seed(1)
+        changed.reset_parameters()
+    for name, value in same.named_parameters():
+        torch.testing.assert_close(getattr(rnn, name), value)
 
 
 def test_dtype_and_device_of_parameters():

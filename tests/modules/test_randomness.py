@@ -156,6 +156,21 @@ def test_bernoulli_updates_with_the_accumulated_probability(module, dtype):
     assert second.mean().item() == pytest.approx(0.5, abs=4 * (0.5 * 0.5 / len(second)) ** 0.5)
 
 
+@pytest.mark.parametrize("default", [torch.bfloat16, torch.float16, torch.float64], ids=str)
+def test_random_updates_do_not_depend_on_torchs_default_dtype(default):
+    rnn, x = SkipLSTM(2, 3, binarize="bernoulli", update_bias=-6.0, gate_init="zeros"), torch.zeros(50, 400, 2)
+    updates = []
+    for dtype in (torch.float32, default):
+        torch.manual_seed(0)
+        torch.set_default_dtype(dtype)
+        try:
+            updates.append(rnn(x)[2])
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert_equal(updates[1], updates[0])
+    assert 1 < updates[0].sum(1).mean()
+
+
 @every_module
 @pytest.mark.parametrize("binarize", ["round", "bernoulli"])
 def test_given_noise_is_used(module, binarize):

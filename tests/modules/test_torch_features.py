@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipState
 from skiprnn_plugin.ops import ENGINES
@@ -185,10 +186,11 @@ def test_compiled_with_a_carried_state_of_any_layout():
     assert_close(got[0], expected[0], "output")
 
 
-@pytest.mark.parametrize("given", [False, True], ids=["gate", "lengths-and-schedule"])
+@pytest.mark.parametrize("given", ["gate", "lengths and schedule", "no gate"])
 def test_compiled_without_a_graph_break(given):
-    rnn, x = SkipLSTM(3, 5, update_bias=-0.5), torch.randn(2, 3, 3)
-    options = {"lengths": torch.tensor([2, 3]), "schedule": torch.tensor([[0, 1, 1], [1, 1, 0]])} if given else {}
+    rnn, x = SkipLSTM(3, 5, update_bias=-0.5, gate=given != "no gate"), torch.randn(2, 3, 3)
+    schedule = {"lengths": torch.tensor([2, 3]), "schedule": torch.tensor([[0, 1, 1], [1, 1, 0]])}
+    options = schedule if given == "lengths and schedule" else {}
     torch.compiler.reset()
     results, expected = torch.compile(rnn, backend="aot_eager", fullgraph=True)(x, **options), rnn(x, **options)
     assert_close(results[0], expected[0], "output")
@@ -196,6 +198,66 @@ def test_compiled_without_a_graph_break(given):
     got = gradients(rnn, results)
     for name, value in gradients(rnn, expected).items():
         assert_close(got[name], value, f"gradient of {name}")
+
+
+@for_engines(set(ENGINES) - {"int8"})
+@pytest.mark.parametrize("gate", [False, True], ids=["no-gate", "gate"])
+def test_trains_while_a_mode_counts_operations(engine, gate):
+    rnn, x = SkipLSTM(3, 5, gate=gate, engine=engine), torch.randn(2, 3, 3)
+    with FlopCounterMode(display=False):
+        counted = gradients(rnn, rnn(x))
+    for name, value in gradients(rnn, rnn(x)).items():
+        assert_close(counted[name], value, f"gradient of {name}")
+
+
+@pytest.mark.parametrize("transform", ["grad", pytest.param("vmap", marks=pytest.mark.thorough)])
+def test_compiled_transforms_of_an_auto_module(transform):
+    rnn, x = SkipLSTM(3, 4, update_bias=-0.5), torch.randn(2, 2, 6, 3)
+    parameters = {name: parameter.detach() for name, parameter in rnn.named_parameters()}
+
+    def total(parameters, x):
+        return torch.func.functional_call(rnn, parameters, (x,))[0].square().sum()
+
+    if transform == "grad":
+        function, arguments = torch.func.grad(total), (parameters, x[0])
+    else:
+        function, arguments = torch.func.vmap(total, (None, 0)), (parameters, x)
+    torch.compiler.reset()
+    torch.testing.assert_close(torch.compile(function, backend="aot_eager")(*arguments), function(*arguments))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("no_grad", [False, True], ids=["grad", "no-grad"])
+@every_module
+def test_traced_in_another_module(module, no_grad):
+    class Classifier(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = build(module)
+
+        def forward(self, x):
+            return self.rnn(x, self.rnn.initial_state(len(x)))[0][:, -1]
+
+    classifier, x = Classifier().eval(), sequences()
+    with torch.set_grad_enabled(not no_grad):
+        traced = torch.jit.trace(classifier, x)
+    assert_close(traced(2 * x), classifier(2 * x))
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_skip": 3}, {"min_skip": 1}], ids=str)
+@pytest.mark.parametrize("engine", ["auto", "indexed"])
+@every_module
+def test_autocasts_state_continues(module, engine, limits):
+    """Its state is in half precision, the weights of a stream are not."""
+    rnn, x = build(module, engine=engine, **limits).float().eval(), sequences().float()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        _, state, _ = rnn(x)
+        rnn(x, state)
+        stream = rnn.stream(4)
+        stream.reset(state=state)
+        assert stream.state.h.dtype == torch.float32
+        assert_equal(stream.state.h, state.h.float())
+        assert_equal(rnn.stream(4, state).state.h, state.h.float())
 
 
 def test_compiled_without_fullgraph_the_documented_switch_leaves_one_graph():

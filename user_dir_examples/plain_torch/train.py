@@ -24,7 +24,7 @@ for update in range(1, int(sys.argv[1] if len(sys.argv) > 1 else 2000) + 1):
     x, target = batch(256)
     last, state, updates = rnn(x, last_only=True)  # updates: [256, 50], 1 where a sample was used
     error = (head(last) - target).square().mean()
-    loss = 0.5 * error + 1e-5 * updates.sum(1).mean()
+    loss = 0.5 * error + 1e-5 * updates.sum(-1).mean()
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(parameters, 1.0)
