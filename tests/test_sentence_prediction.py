@@ -27,6 +27,8 @@ TINY = {
     "max_update": 6,
     "num_workers": 0,
     "log_format": "json",
+    "gate_init": "authors",  # with which, and this bias, some steps are skipped at once
+    "update_bias": 0,
 }
 
 
@@ -64,6 +66,7 @@ def load(folder, name):
 def test_commands(reviews):
     folder, trained = reviews
     assert trained["valid_num_updates"] == "6" and float(trained["valid_budget_loss"]) > 0
+    assert 0 < float(trained["valid_update_fraction"]) < 1
     (validate,) = commands_of(PAGE, "fairseq-validate data/imdb")
     last = {"path": "runs/imdb/checkpoint_last.pt", "valid_subset": "valid", "log_format": "json"}
     validated = validation(folder, validate, **last)

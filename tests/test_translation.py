@@ -29,6 +29,9 @@ TINY = {
 }
 
 
+SKIPPING = {"gate_init": "authors", "update_bias": -1}  # at once, unlike with the defaults
+
+
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     """A folder with the page's corpus in 60 sentence pairs, prepared by fairseq."""
@@ -80,9 +83,10 @@ def test_commands(corpus):
     train, validate, generate, interactive = commands_of(
         PAGE, "fairseq-train noisy", "fairseq-validate noisy", "fairseq-generate", "fairseq-interactive"
     )
-    log = read_log(corpus, f"{train} --eval-bleu --eval-bleu-print-samples --save-interval-updates 3", **TINY)
+    train = f"{train} --eval-bleu --eval-bleu-print-samples --save-interval-updates 3"
+    log = read_log(corpus, train, **TINY, **SKIPPING)
     trained = read_validation(log)
-    assert trained["valid_num_updates"] == "6" and 0 < float(trained["valid_update_fraction"]) <= 1
+    assert trained["valid_num_updates"] == "6" and 0 < float(trained["valid_update_fraction"]) < 1
     assert float(trained["valid_bleu"]) >= 0 and float(trained["valid_budget_loss"]) > 0
     options = {"max_tokens": 200, "log_format": "json", "required_batch_size_multiple": 1, "valid_subset": "valid"}
     validated = validation(corpus, validate, **options)

@@ -23,6 +23,7 @@ SIZES = {
     "decoder_embed_dim": 7,
     "decoder_hidden_size": 8,
     "decoder_out_embed_dim": 9,
+    "gate_init": "authors",  # so that sequences differ in the steps that they skip
 }
 
 

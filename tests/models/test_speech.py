@@ -30,6 +30,7 @@ from fairseq.tasks.translation import TranslationTask  # isort: skip
 CELLS, RULES = ("lstm", "gru"), ("skip", "random_skip", "full")
 MODELS = {"s2t": (SkipRNNS2TModel, SkipRNNS2TConfig), "ctc": (SkipRNNCTCModel, SkipRNNCTCConfig)}
 SIZES = {"input_feat_per_channel": 3, "encoder_embed_dim": 4, "encoder_hidden_size": 6}
+SIZES["gate_init"] = "authors"  # so that utterances differ in the steps that they skip
 DECODER = {"decoder_embed_dim": 7, "decoder_hidden_size": 8, "decoder_out_embed_dim": 9}
 LENGTHS = (13, 6, 1)
 

@@ -25,7 +25,8 @@ def make_task():
 
 
 def build(arch="skip_lstm_text", heads=(("head", 3),), **options):
-    args = Namespace(**{"encoder_embed_dim": 5, "encoder_hidden_size": 6, **options})
+    sizes = {"encoder_embed_dim": 5, "encoder_hidden_size": 6}
+    args = Namespace(**{**sizes, "gate_init": "authors", **options})  # so that texts differ in what they skip
     ARCH_CONFIG_REGISTRY[arch](args)
     torch.manual_seed(0)
     model = SkipRNNTextModel.build_model(SkipRNNTextConfig(**vars(args)), make_task())

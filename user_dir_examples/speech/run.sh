@@ -30,7 +30,7 @@ train() { # ARCH OPTION...
         --max-update "$updates" --no-epoch-checkpoints --save-dir "$folder/$1" "${@:2}"
 }
 
-skip=(--gate-init zeros --cost-per-sample 5e-3 --cost-warmup-updates $((updates / 2)))
+skip=(--cost-per-sample 5e-3 --cost-warmup-updates $((updates / 2)))
 train full_lstm_s2t
 train skip_lstm_s2t "${skip[@]}"
 train skip_gru_s2t "${skip[@]}"
