@@ -31,7 +31,7 @@ fairseq-train "$folder/data" --user-dir "$plugin" --task translation \
     --encoder-hidden-size 128 --decoder-embed-dim 64 --decoder-hidden-size 128 \
     --decoder-out-embed-dim 64 --dropout 0 --criterion with_budget \
     --base-criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-    --cost-per-sample 5e-3 --optimizer adam --lr 3e-3 --clip-norm 1.0 --max-tokens 1000 \
+    --cost-per-sample 3e-3 --optimizer adam --lr 3e-3 --clip-norm 1.0 --max-tokens 1000 \
     --lr-scheduler polynomial_decay --total-num-update 1600 --max-update 1600 \
     --required-batch-size-multiple 1 --cpu --save-dir "$folder/run" \
     --best-checkpoint-metric task_loss --no-epoch-checkpoints --num-workers 0 "$@"
