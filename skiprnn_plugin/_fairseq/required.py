@@ -1,7 +1,10 @@
 """Imports fairseq for the parts that need it; where it is missing, the error says so in one line, and what to do."""
 
+from ..quiet import no_notes
+
 try:
-    import fairseq  # noqa: F401  (it registers the plugin; that must be finished before the importing module's parts load)
+    with no_notes():  # fairseq sets up the root logger, which is the program's own
+        import fairseq  # noqa: F401  (it registers the plugin; that must be finished before the importer's parts load)
 except ModuleNotFoundError as error:
     from .missing import explain
 

@@ -2,10 +2,12 @@
 
 import argparse
 import contextlib
+import fcntl
 import importlib.util
 import math
 import os
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
@@ -41,7 +43,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "--save-dir", type=Path, required=True, metavar="RUN", help="the folder to make, for the model and a picture"
     )
     parser.add_argument(
-        "--target-fraction", type=float, metavar="F", help="fraction of the samples to use (default: what helps)"
+        "--target-fraction",
+        type=float,
+        metavar="F",
+        help="fraction of the samples to use (default: none, accuracy alone counts)",
     )
     parser.add_argument(
         "--good-enough",
@@ -70,14 +75,46 @@ def run(args: argparse.Namespace) -> str:
     _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
-    prepared = _prepare(args)
-    held_out = _held_out(prepared.data)
-    checkpoint = _train(args, prepared)
-    try:
-        results = _evaluate(args, checkpoint, held_out, prepared.predicts)
-    except ValueError as error:  # in a split that training has not read
-        raise UserError(str(error)) from error
+    with _hold(args.save_dir):
+        _check_save_dir(args.save_dir, args.source)  # another process may have ended just now
+        prepared = _prepare(args)
+        held_out = _held_out(prepared.data)
+        checkpoint = _train(args, prepared)
+        try:
+            results = _evaluate(args, checkpoint, held_out, prepared.predicts)
+        except ValueError as error:  # in a split that training has not read
+            raise UserError(str(error)) from error
     return "\n\n".join([*results, _say_how_to_predict(args)])
+
+
+@contextlib.contextmanager
+def _hold(folder: Path) -> Iterator[None]:
+    """Make the folder of the run, and let no other process train in it meanwhile. If nothing has been written to it in
+    the end, it is removed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise _not_written(error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UserError(
+            f"--save-dir: expected a folder of this run alone, another {PROGRAM} writes to {folder}"
+        ) from error
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _not_written(error: OSError) -> UserError:
+    return UserError(f"--save-dir: {error.filename} can't be written ({error.strerror})")
 
 
 def _evaluate(args: argparse.Namespace, checkpoint: Path, held_out: Sequence[str], predicts: str) -> List[str]:
@@ -237,12 +274,17 @@ def _train(args: argparse.Namespace, prepared: _Prepared) -> Path:
             trained = train(plan, choose, True, describe(params, predicts))
     except ValueError as error:
         raise UserError(str(error)) from error
+    except OSError as error:
+        place = tempfile.gettempdir()
+        raise UserError(
+            f"the temporary folder {place} can't be used ({error.strerror}); TMPDIR names another"
+        ) from error
     checkpoint = args.save_dir / CHECKPOINT
     try:
         args.save_dir.mkdir(parents=True, exist_ok=True)
         write_whole(checkpoint, trained.checkpoint)
     except OSError as error:
-        raise UserError(f"--save-dir: {error.filename} can't be written ({error.strerror})") from error
+        raise _not_written(error) from error
     print(f"wrote {checkpoint}", file=sys.stderr)
     return checkpoint
 

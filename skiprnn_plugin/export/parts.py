@@ -67,6 +67,8 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
     rnn, task, gated = hub.model.rnn, hub.task, hub.cfg.model.update_rule == "learned"
     statistics = getattr(getattr(task, "frames", None), "statistics", None)
     tensors = _read_tensors(hub.model, gated)
+    if statistics is not None:
+        _check_features(statistics)
     targets = getattr(getattr(task, "facts", None), "targets", None)
     if targets is not None:
         tensors.update(_fold_targets(tensors["head_weight"], tensors["head_bias"], targets))
@@ -136,6 +138,22 @@ def _fold_targets(weight: np.ndarray, bias: np.ndarray, targets: "Statistics") -
         "head_weight": (weight * targets.scale[:, None]).astype(np.float32),
         "head_bias": targets.restore(bias).astype(np.float32),
     }
+
+
+def _check_features(statistics: "Statistics") -> None:
+    """Raise ValueError for features whose values, read in float32, differ from those of training by more than about a
+    hundredth of their standard deviation; constant ones by as much as they are scaled by."""
+    mean, std = np.asarray(statistics.mean, np.float64), np.asarray(statistics.std, np.float64)
+    is_constant = statistics.scale != std
+    rounding = np.where(is_constant, np.abs(np.float32(mean) - mean), np.abs(mean) * np.finfo(np.float32).eps)
+    coarse = np.flatnonzero(rounding > 1e-2 * statistics.scale)
+    if len(coarse):
+        place = coarse[0]
+        raise ValueError(
+            "expected features whose differences float32 can hold, in which exported models read them; feature "
+            f"{place} (from 0) has mean {mean[place]:g} and standard deviation {std[place]:g}. Train on its difference "
+            "from a fixed number instead"
+        )
 
 
 def _check_resolution(mean: np.ndarray, deviation: np.ndarray) -> None:

@@ -27,6 +27,10 @@ from .recurrence import register_architectures
 class SkipRNNSeq2SeqConfig(EncoderDecoderConfig):
     """Options of fairseq's model ``lstm`` by the same names and with the same defaults, and those of a Skip RNN."""
 
+    gate_init: str = field(
+        default="authors",
+        metadata={"help": "initial weights of the gate: authors, or zeros, which helps a gate that closes early"},
+    )
     encoder_embed_path: Optional[str] = field(
         default=None, metadata={"help": "file of pretrained embeddings of the source"}
     )

@@ -51,6 +51,12 @@ def list_classes(folder: Path, items: List[Item]) -> List[str]:
     """
     if "label" not in items[0].fields and items[0].annotations is None:
         raise ValueError(f"{find_manifest(folder)}:1: expected a column 'label' or 'annotations', got neither")
-    classes = read_classes(folder) if (folder / CLASSES).is_file() else find_labels(items, "train")
+    if (folder / CLASSES).is_file():
+        classes = read_classes(folder)
+    else:
+        classes = find_labels(items, "train")
+        if not classes:
+            found = ", ".join(sorted({item.split for item in items}))
+            raise ValueError(f"{find_manifest(folder)}: expected sequences of split train, got only {found}")
     check_labels(folder, items, classes)
     return classes

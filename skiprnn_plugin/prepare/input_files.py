@@ -137,7 +137,7 @@ def _read_header(path: str, feature_names: Optional[Sequence[str]], delimiter: s
     with open_file(path) as file:
         lines = filter(None, read_table(file, delimiter))
         names = [field.strip() for field in next(lines, [])]
-        if names:
+        if names and names[0] not in known:
             names[0] = names[0].removeprefix("#").strip()  # numpy.savetxt puts it there
         are_numbers = [_is_number(name if delimiter == "," else name.replace(",", ".")) for name in names]
         if not all(are_numbers):

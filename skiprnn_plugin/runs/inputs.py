@@ -13,10 +13,12 @@ from torch import Tensor
 from ..arguments import UserError
 from ..hub import PredictingStream, Prediction, SkipRNNHub
 from ..prepare.input_files import DECIMAL_POINTS, READERS, read_lines
+from ..prepare.tables import find_delimiter
 from ..prepare.video import is_video
 from ..prepare.video_reader import VideoReader, VideoWork, open_reader
 from ..reading import first_sentence
 
+TABLES = (".csv", ".tsv")
 STANDARD_INPUT = "-"
 NAME_WIDTH = 60  # characters of a text that name it in the output
 
@@ -219,8 +221,9 @@ def _split(hub: SkipRNNHub, name: str, array: np.ndarray) -> Iterable[Tuple[str,
             _encode_steps(hub, array[0])
         except ValueError:
             raise UserError(f"{name}: {error}") from error
-    if _suffix(name) == ".csv" and array.shape[1] == 2:
-        raise UserError(f"{name}: expected a number on each line, got two{DECIMAL_POINTS}")
+    if _suffix(name) in TABLES:  # one sequence
+        hint = DECIMAL_POINTS if array.shape[1] == 2 and find_delimiter(Path(name)) == "," else ""
+        raise UserError(f"{name}: expected one number on each line, got {array.shape[1]}{hint}")
     return ((f"{name}[{index}]", part) for index, part in enumerate(array))
 
 

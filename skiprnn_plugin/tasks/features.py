@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
+import torch
 
 from ..arguments import check_choice, check_size
 from ..data.features import STATISTICS, FeatureDataset, FeatureStore, FolderFacts, Frames, read_items, read_statistics
@@ -171,6 +172,9 @@ class FeatureTask(SequenceTask):
 
     def encode(self, raw) -> np.ndarray:
         """Crop, normalise and pad an array [T, input_size] as in training; the result is float32."""
+        if isinstance(raw, torch.Tensor):
+            raw = raw.detach().cpu()
+            raw = raw.float() if raw.dtype == torch.bfloat16 else raw  # numpy has no such type
         array = np.asarray(raw)
         if array.ndim != 2 or array.shape[1] != self.input_size or array.dtype.kind not in "iuf":
             raise ValueError(f"expected numbers [T, {self.input_size}], got {array.dtype} {array.shape}")

@@ -28,7 +28,8 @@ def test_one_option_says_where_they_are(prints, fails, run, tmp_path):
     skips = ("skips", run, "--split", "test", "--output", tmp_path / "skips.png")
     assert "| 3 |" in prints(plot, *skips, *moved)
     samples = ("samples", run, "--split", "test", "--output", tmp_path / "digits.png")
-    assert "--num-sequences: split test has 3, got 4" in fails(plot, *samples, *moved)
+    assert "--num-sequences: split test has 3, got 4" in fails(plot, *samples, "--num-sequences", 4, *moved)
+    prints(plot, *samples, *moved)
     where = "got 'gone'; if it was moved: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR))"
     assert where in fails(plot, *samples, "--set", "data_dir=gone")
 

@@ -283,6 +283,16 @@ def test_json(prints, checkpoints):
     assert 0 < len(item["used"]) < 30
 
 
+@pytest.mark.parametrize(
+    "name, text", [("t.tsv", "0\t1\n2\t3\n"), ("t.csv", "0;1,5\n2;3,5\n"), ("t.csv", "0,1,2\n3,4,5\n")]
+)
+def test_a_table_is_one_sequence(fails, checkpoints, tmp_path, name, text):
+    """Its lines are never sequences of a model of one feature."""
+    (tmp_path / name).write_text(text)
+    message = fails(main, checkpoints["waves"], tmp_path / name)
+    assert re.search(r"t.[ct]sv: expected one number on each line, got [23]$", message)
+
+
 def test_several_numbers_and_two_directions():
     used = np.array([[1, 0, 1], [1, 0, 0]], dtype=bool)
     prediction = Prediction(np.array([0.5, -2e6], dtype=np.float32), None, used, 0.25)
@@ -352,7 +362,7 @@ def test_several_numbers_and_two_directions():
         ),
         ("adding", ["names.csv"], "names.csv:2: expected 1 numbers, as the header has names, got 2 (decimals need .*)"),
         ("waves", ["commas.csv"], "commas.csv:3: expected numbers, got '12,05' (decimals need a point, .*)"),
-        ("waves", ["column.csv"], "column.csv: expected a number on each line, got two (decimals need a point, .*)"),
+        ("waves", ["column.csv"], "column.csv: expected one number on each line, got 2 (decimals need a point, .*)"),
         ("adding", ["header_alone.csv"], "header_alone.csv: expected at least one step, got shape .*"),
         ("images", ["pair.npy"], "pair.npy: expected an image, uint8 [3, 3] or [9], got float32 (12, 2)"),
         ("images", ["broken.png"], "broken.png: can't be read (.*)"),

@@ -1,5 +1,9 @@
 """``skiprnn-train``: one command from a file of recordings to a model that predicts."""
 
+import errno
+import fcntl
+import os
+import tempfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -147,6 +151,32 @@ def test_wrong_options(fails, source, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     assert message in fails(main, source, *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.npy", "own.npz"]
+
+
+def test_another_process_trains_in_the_folder(fails, prints, source, tmp_path):
+    """It would replace the data, and the model in the end."""
+    run = tmp_path / "run"
+    run.mkdir()
+    descriptor = os.open(run, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert f"--save-dir: expected a folder of this run alone, another skiprnn-train writes to {run}" in fails(
+        main, source, "--save-dir", run, *QUICK
+    )
+    assert not list(run.iterdir())
+    os.close(descriptor)
+    prints(main, source, "--save-dir", run, *QUICK)
+
+
+def test_a_full_temporary_folder(capsys, source, tmp_path, monkeypatch):
+    def save(*arguments, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("skiprnn_plugin.training.Trainer.save_checkpoint", save)
+    assert main([*map(str, (source, "--save-dir", tmp_path / "run", *QUICK))]) == 2
+    expected = (
+        f"the temporary folder {tempfile.gettempdir()} can't be used (No space left on device); TMPDIR names another"
+    )
+    assert capsys.readouterr().err.splitlines()[-1] == f"skiprnn-train: error: {expected}"
 
 
 def test_a_checkpoint_that_cannot_be_written(capsys, source, tmp_path, monkeypatch):

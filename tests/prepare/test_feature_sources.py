@@ -34,6 +34,13 @@ def test_a_missing_number_is_not_a_class(tmp_path, labels, line):
     assert read_folder(write_folder(tmp_path, labels), regression=False).classes == ["0.5", "1.5", "n/a"]
 
 
+def test_no_sequences_to_train_on(tmp_path):
+    manifest = write_folder(tmp_path, ["up", "down", "up"]) / "manifest.csv"
+    manifest.write_text(manifest.read_text().replace("train", "Train"))
+    with pytest.raises(ValueError, match="manifest.csv: expected sequences of split train, got only Train, valid"):
+        read_folder(tmp_path)
+
+
 def test_nan_is_not_a_class(tmp_path):
     with pytest.raises(ValueError, match="manifest.csv:3: label: expected a class, got 'nan', a missing value"):
         read_folder(write_folder(tmp_path, np.repeat(["up", "nan", "down"], [1, 2, 3])))

@@ -13,13 +13,14 @@ from .figures import FORMATS, add_picture_arguments, check_picture, write_output
 
 HELP = "draw which samples, pixels or words of a few held-out sequences a model used"
 HTML = ".html"  # for texts
+FEW = 4
 MOST_SEQUENCES = 50  # few programs open a picture of more sequences
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT_HELP)
     add_picture_arguments(parser, "samples.png")
-    parser.add_argument("--num-sequences", type=int, default=4, metavar="N", help="how many (default: %(default)s)")
+    parser.add_argument("--num-sequences", type=int, metavar="N", help=f"how many (default: {FEW}, or all if fewer)")
     add_split_argument(parser)
     add_loading_arguments(parser)
 
@@ -27,17 +28,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     look = check_picture(args, (*FORMATS, HTML))
     check_split(args.split)
-    if not 1 <= args.num_sequences <= MOST_SEQUENCES:
+    if args.num_sequences is not None and not 1 <= args.num_sequences <= MOST_SEQUENCES:
         raise UserError(f"--num-sequences: expected 1 to {MOST_SEQUENCES}, got {args.num_sequences}")
     path = find_named_checkpoint(args.checkpoint)
     loaded = load_checkpoint(path, args.split, prepare_loading(args))
     kind, size = KINDS[find_kind(loaded)], len(loaded.dataset)
-    if args.num_sequences > size:
-        raise UserError(f"--num-sequences: split {args.split} has {size}, got {args.num_sequences}")
+    count = min(FEW, size) if args.num_sequences is None else args.num_sequences
+    if count > size:
+        raise UserError(f"--num-sequences: split {args.split} has {size}, got {count}")
     if args.output.suffix == HTML and kind.as_html is None:
         formats = " or ".join(FORMATS)
         raise UserError(f"--output {args.output}: expected a name that ends in {formats}; {HTML} is for texts")
-    samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, args.num_sequences)))
+    samples = kind.make(loaded.task, read_samples(loaded, choose_sequences(loaded, count)))
     if args.output.suffix == HTML:
         write_output(args.output, kind.as_html(samples, args.title))
     else:
