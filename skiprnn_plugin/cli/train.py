@@ -6,11 +6,13 @@ import fcntl
 import importlib.util
 import math
 import os
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Set
 
 from ..arguments import UserError, as_option, as_option_errors
 from ..parameters import PLANNED
@@ -75,7 +77,7 @@ def run(args: argparse.Namespace) -> str:
     _check_save_dir(args.save_dir, args.source)
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
-    with _hold(args.save_dir):
+    with _hold(args.save_dir), _unwound_by_sigterm():
         _check_save_dir(args.save_dir, args.source)  # another process may have ended just now
         prepared = _prepare(args)
         held_out = _held_out(prepared.data)
@@ -111,6 +113,25 @@ def _hold(folder: Path) -> Iterator[None]:
         os.close(descriptor)
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+@contextlib.contextmanager
+def _unwound_by_sigterm() -> Iterator[None]:
+    """A block that SIGTERM ends as an exception does, so that the checkpoints in the temporary folder are removed. In a
+    program that has a handler of its own, and in another thread, this changes nothing."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number, frame) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _not_written(error: OSError) -> UserError:

@@ -3,7 +3,10 @@
 import errno
 import fcntl
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,6 +168,20 @@ def test_another_process_trains_in_the_folder(fails, prints, source, tmp_path):
     assert not list(run.iterdir())
     os.close(descriptor)
     prints(main, source, "--save-dir", run, *QUICK)
+
+
+@pytest.mark.thorough
+def test_sigterm_leaves_no_temporary_files(source, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "skiprnn_plugin.cli.train", source, "--save-dir", tmp_path / "run"]
+    environment = {**os.environ, "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen([*map(str, command)], env=environment, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(temporary.glob("*/*.pt")):
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 143
+    assert not list(temporary.iterdir()) and [path.name for path in (tmp_path / "run").iterdir()] == ["data"]
 
 
 def test_a_full_temporary_folder(capsys, source, tmp_path, monkeypatch):
