@@ -201,6 +201,10 @@ def _read(path: Path, reader, decimals: Decimals, columns: Columns):
             raise ValueError(f"{path}:{number}: {error}") from error
     if not found:
         raise ValueError(f"{path}: expected a line for each step, got none")
+    try:
+        decimals.check()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return list(found.values()), [header[place] for place in features]
 
 
@@ -239,6 +243,6 @@ def _find_features(path: Path, header: Sequence[str], places: Dict[str, int], ig
 
 def _read_number(decimals: Decimals, header: Sequence[str], fields: Sequence[str], place: int, line: int) -> float:
     try:
-        return decimals.read(fields[place], line)
+        return decimals.read(fields[place], line, place)
     except ValueError as error:
         raise ValueError(f"column {header[place]!r}: {error}") from None

@@ -77,7 +77,7 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     for number, place, fields in lines:
         try:
-            numbers = [decimals.read(field, number) for field in fields]
+            numbers = [decimals.read(field, number, column) for column, field in enumerate(fields)]
         except ValueError as error:
             hint = DECIMAL_POINTS if delimiter == "," and any(";" in field for field in fields) else ""
             raise UserError(f"{place}: {error}{hint}") from error
@@ -89,6 +89,10 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
         for side in (0, 1):
             if not padded[side] and any(map(_is_padded, fields[side::2])):
                 padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
+    try:
+        decimals.check()
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
     if delimiter == "," and are_whole and width % 2 == 0 and padded[1] and not padded[0]:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)

@@ -3,9 +3,10 @@
 import csv
 import re
 from pathlib import Path
-from typing import TextIO, Union
+from typing import Dict, Set, TextIO, Tuple, Union
 
 DELIMITERS = ",;\t"
+THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")
 START = 2**16  # characters of a file in which its first line is looked for
 
 
@@ -42,10 +43,16 @@ class Decimals:
     def __init__(self, delimiter: str):
         self.allows_commas = delimiter != ","
         self.mark, self.line = "", 0  # the first decimal point or comma, and its line
+        # By column: the first number with a comma where thousands are separated, and its line; one of three digits
+        self._separated: Dict[int, Tuple[str, int]] = {}
+        self._plain: Dict[int, str] = {}
+        self._decimal: Set[int] = set()  # the columns with a number that is written in another way
 
-    def read(self, text: str, line: int) -> float:
+    def read(self, text: str, line: int, column: int) -> float:
         """Raises ValueError if the field is not a number, or is written unlike the numbers before."""
         has_comma = self.allows_commas and "," in text
+        if self.allows_commas and column not in self._decimal:
+            self._note(text, line, column)
         mark = "," if has_comma else "." if "." in text else ""
         if mark and self.mark and mark != self.mark:
             raise ValueError(f"expected a decimal {self.mark!r}, as in line {self.line}, got {text!r}")
@@ -58,3 +65,22 @@ class Decimals:
         if mark and not self.mark:
             self.mark, self.line = mark, line
         return number
+
+    def _note(self, text: str, line: int, column: int) -> None:
+        digits = text.lstrip("+-")
+        if THOUSANDS.fullmatch(digits):
+            self._separated.setdefault(column, (text, line))
+        elif "," in digits or len(digits) > 3:
+            self._decimal.add(column)
+        elif len(digits) == 3 and digits.isdecimal():
+            self._plain.setdefault(column, text)
+
+    def check(self) -> None:
+        """Raises ValueError, after the last number, if the commas of a column look like separators of thousands: all
+        have three digits behind them, and other numbers have three digits and no comma, as in 998, 999, 1,000."""
+        for column, (text, line) in self._separated.items():
+            if column in self._plain and column not in self._decimal:
+                raise ValueError(
+                    f"line {line}: expected decimal commas, got {text!r} beside {self._plain[column]!r} in one column, "
+                    "which looks like separated thousands; write these numbers without commas"
+                )

@@ -323,7 +323,10 @@ def test_wrong_folders(fails, tmp_path, source):
             text.replace("\tdown", "\tdo\vwn"),
             "manifest.tsv:2: expected a label without tabs and line breaks, got 'do\\x0b",
         ),
-        (text.replace("\ttrain\t", "\tdev\t"), "expected a label of the 0 classes"),
+        (
+            text.replace("\ttrain\t", "\tdev\t"),
+            "manifest.tsv: expected sequences of split train, got only dev, test, valid",
+        ),
     ):
         manifest.write_text(changed)
         assert message in fails(main, "features", source, dest)

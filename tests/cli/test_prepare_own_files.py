@@ -161,6 +161,27 @@ def write_table(path, delimiter=",", decimal=".", header=("sequence", "label", "
     path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
 
 
+@pytest.mark.parametrize(
+    "numbers, is_refused",
+    [
+        (["998", "999", "1,000", "-1,001"], True),
+        (["998", "0,5", "1,000"], False),
+        (["998", "1000", "1,001"], False),
+        (["3,301", "3,000", "99"], False),
+    ],
+)
+def test_separated_thousands_are_no_decimals(prints, fails, tmp_path, numbers, is_refused):
+    """In a column; that another column has whole numbers says nothing."""
+    rows = [f"{label}{place}\t{label}\t{number}\t500" for label in "ab" for place in range(6) for number in numbers]
+    (tmp_path / "own.tsv").write_text("\n".join(["sequence\tlabel\tx\tcount", *rows]))
+    arguments = ("features", tmp_path / "own.tsv", tmp_path / "dest")
+    if is_refused:
+        message = "own.tsv: line 4: expected decimal commas, got '1,000' beside '998' in one column"
+        assert message in fails(main, *arguments)
+    else:
+        prints(main, *arguments)
+
+
 @pytest.mark.parametrize("delimiter, decimal", [(",", "."), (";", "."), (";", ","), ("\t", ",")], ids=repr)
 def test_tables(prints, tmp_path, delimiter, decimal):
     source = tmp_path / ("own.tsv" if delimiter == "\t" else "own.csv")
