@@ -1,6 +1,7 @@
 """Runs a function in several processes at once, which are forked from this one and so need not import anything."""
 
 import contextlib
+import gc
 import io
 import os
 import random
@@ -15,6 +16,7 @@ def run_ranks(function, *arguments, size=2):
     """Call ``function(*arguments)`` in ``size`` processes, with the environment that torchrun would give them. Returns
     a list of the results."""
     port = free_port()
+    gc.collect()  # here, where the threads still are that some garbage waits for when it is freed, as PyAV's does
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.start_processes(
             _run_rank, (size, port, folder, function, arguments), nprocs=size, start_method="fork"
@@ -33,6 +35,7 @@ def free_port():
 
 
 def _run_rank(rank, size, port, folder, function, arguments):
+    gc.freeze()  # what the parent had is never freed here
     launched = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in launched.items()})
     with contextlib.redirect_stdout(io.StringIO()):
