@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 import shutil
+import sys
 
 import fairseq
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.skip_rnn import SkipRNNModel
 
-from .command_line import ROOT, train
+from .command_line import ROOT, run, train
 from .forked import run_forked
 from .frozen import make
 from .frozen.make import FOLDER, RUNS, arrays
@@ -340,3 +341,21 @@ def test_fairseqs_way_takes_the_same_arguments(caplog):
     caplog.set_level(logging.INFO)
     hub = SkipRNNModel.from_pretrained(FOLDER, "skip_gru.pt", ".", skip_prob=0.25)
     assert hub.cfg.model.skip_prob == 0.25
+
+
+def test_takes_tensors_that_numpy_does_not():
+    hub, x = from_pretrained("zoo:smartwatch"), torch.randn(40, 6).bfloat16()
+    expected = hub.predict([x.float().numpy()])
+    for given in (x, x.float().requires_grad_()):
+        np.testing.assert_array_equal(hub.predict([given]), expected)
+
+
+@pytest.mark.thorough
+def test_the_import_leaves_the_root_logger_alone():
+    """fairseq sets it to DEBUG, with a handler, when it is imported."""
+    program = (
+        "import logging; import skiprnn_plugin.hub; root = logging.getLogger(); "
+        "assert (root.level, root.handlers) == (logging.WARNING, []), root"
+    )
+    process = run(sys.executable, "-c", program, PYTHONPATH=ROOT)
+    assert process.returncode == 0, process.stderr
