@@ -91,8 +91,9 @@ def run(args: argparse.Namespace) -> str:
 
 @contextlib.contextmanager
 def _hold(folder: Path) -> Iterator[None]:
-    """Make the folder of the run, and let no other process train in it meanwhile. If nothing has been written to it in
-    the end, it is removed."""
+    """Make the folder of the run, and let no other process train in it meanwhile. A new folder that is empty in the end
+    is removed."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
@@ -111,8 +112,9 @@ def _hold(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+        if is_new:
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -165,8 +165,10 @@ def test_another_process_trains_in_the_folder(fails, prints, source, tmp_path):
     assert f"--save-dir: expected a folder of this run alone, another skiprnn-train writes to {run}" in fails(
         main, source, "--save-dir", run, *QUICK
     )
-    assert not list(run.iterdir())
     os.close(descriptor)
+    np.savez(tmp_path / "wrong.npz", np.zeros((3, 2)), labels=[1, 2])
+    fails(main, tmp_path / "wrong.npz", "--save-dir", run)
+    assert not list(run.iterdir())  # the user's own folder stays, even if it is empty
     prints(main, source, "--save-dir", run, *QUICK)
 
 
