@@ -4,6 +4,8 @@ import asyncio
 import importlib.util
 import json
 import socket
+import subprocess
+import sys
 from argparse import Namespace
 
 import numpy as np
@@ -149,6 +151,17 @@ def test_load(max_skip):
 
     text = asyncio.run(test())
     assert text.startswith("5 clients, 200 steps, ") and ("200 steps, 100.0% of them sent" in text) == (max_skip == 0)
+
+
+def test_a_port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, EXAMPLE / "server.py", FOLDER / "skip_gru.pt", "--port", str(port)]
+        process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 2 and "Traceback" not in process.stderr
+    assert f"error while attempting to bind on address ('127.0.0.1', {port})" in process.stderr.splitlines()[-1]
 
 
 def test_a_client_that_a_full_server_cannot_tell_is_no_failure():

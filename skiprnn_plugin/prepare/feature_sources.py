@@ -19,7 +19,7 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
 
     Raises:
         ValueError: any of its files is wrong, or ``regression`` is None and at least half of the labels have a
-            fraction, but another is not a number.
+            fraction, but another is not a number, or all are numbers, some of them with a decimal comma.
     """
     items = read_items(folder, ("label",) if regression else ())
     has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
@@ -33,6 +33,9 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
     if regression is None:
         refuse(find_missing(labels), "a number to predict", CURE)
         regression = are_targets(labels)
+        if not regression and are_targets([label.replace(",", ".") for label in labels]):
+            comma = next(index for index, label in enumerate(labels) if "," in label)
+            refuse(comma, "a number with a decimal point", "; --no-regression takes labels as classes")
     if regression:
         read_targets(folder, items)
     else:

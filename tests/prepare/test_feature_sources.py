@@ -34,6 +34,14 @@ def test_a_missing_number_is_not_a_class(tmp_path, labels, line):
     assert read_folder(write_folder(tmp_path, labels), regression=False).classes == ["0.5", "1.5", "n/a"]
 
 
+def test_numbers_with_a_decimal_comma_are_not_classes(tmp_path):
+    write_folder(tmp_path, ["1", '"0,5"', '"0,5"'])
+    message = "manifest.csv:3: label: expected a number with a decimal point, got '0,5'; --no-regression takes"
+    with pytest.raises(ValueError, match=message):
+        read_folder(tmp_path)
+    assert read_folder(tmp_path, regression=False).classes == ["0,5", "1"]
+
+
 def test_no_sequences_to_train_on(tmp_path):
     manifest = write_folder(tmp_path, ["up", "down", "up"]) / "manifest.csv"
     manifest.write_text(manifest.read_text().replace("train", "Train"))

@@ -160,5 +160,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     try:
         asyncio.run(main(parser.parse_args()))
+    except OSError as error:
+        parser.error(str(error))  # such as a port that is in use; asyncio's text names it
     except KeyboardInterrupt:
         pass
