@@ -158,3 +158,6 @@ def test_records_of_processes_do_not_mix(tmp_path):
     for child in children:
         os.waitpid(child, 0)
     assert len(log.read("times")) == 200
+    with log.path.open("a") as file:
+        file.write('{"phase": "times", "numb')  # another process is at it
+    assert len(log.read("times")) == 200

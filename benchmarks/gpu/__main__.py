@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Sequence
 from . import policy
 from .log import Log, describe
 from .settings import Settings, parse
-from .worker import SECONDS, Claims
+from .worker import Claims, most_seconds
 
 ROOT = Path(__file__).parent.parent.parent
 # The time of each phase, as shares of the limit. A phase that ends early leaves its time to the later ones.
@@ -137,7 +137,8 @@ class Program:
         if time.time() > until + 3:
             self.log.write(phase, f"{name}: cut off, as the phase's time was over", item=name)
             return
-        error = f"no result within {SECONDS[phase]:.0f} s" if status == ALARM else f"its process died with {status}"
+        seconds = most_seconds(phase, self.settings)
+        error = f"no result within {seconds:.0f} s" if status == ALARM else f"its process died with {status}"
         self.log.write(phase, f"{name}: {error}", item=name, error=error)
 
     def _install(self) -> None:

@@ -44,7 +44,7 @@ def list_items(settings: Settings, log: Log) -> Dict[str, Tuple[Callable, tuple]
 def compile_case(settings: Settings, case: correctness.Case) -> None:
     precision = PRECISIONS[case.precision]
     use(case.precision)
-    with force_plan(settings.engine, rows=case.rows):
+    with correctness.limit(case, settings.engine):
         inputs = correctness.move(
             correctness.make_inputs(case, precision.dtype), precision.dtype, settings.device, case.transposed
         )

@@ -4,6 +4,7 @@ Each case runs twice, and both times must be equal bit for bit. What is expected
 step by step, with a state that is rounded to the case's dtype after every step, as the engine does.
 """
 
+from contextlib import ExitStack
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from skiprnn_plugin.ops import CELLS, Gate, LayerWeights, SkipState, skip_scan
 
 from .log import Log
-from .plans import force_plan
+from .plans import force_plan, little_memory
 from .precision import PRECISIONS, Precision, use
 from .settings import Settings
 
@@ -27,6 +28,7 @@ class Case(NamedTuple):
         resumed: whether h, c, p and acc are those of a state in the middle of a sequence.
         transposed: whether x is [T, B, D] in memory.
         bias: of the gate; at -2 every sixth step or so is updated.
+        little_memory: whether the engine works as if memory were short.
     """
 
     cell: str
@@ -44,6 +46,7 @@ class Case(NamedTuple):
     transposed: bool = False
     dropout: bool = False
     bias: float = -1.0
+    little_memory: bool = False
 
 
 CASES = [
@@ -75,17 +78,38 @@ CASES = [
     Case("lstm", input_size=2, hidden_size=64, layers=2, last_only=False, padded=True, dropout=True),
     Case("gru", "bfloat16", input_size=40, hidden_size=128, layers=2),
     Case("gru_reset_before", "tf32", hidden_size=32, decides="noise", padded=True, resumed=True),
+    # So long that the launches are replayed as a CUDA graph
+    Case("lstm", hidden_size=144, batch=33, steps=200, decides="schedule", padded=True),
+    Case("gru", hidden_size=144, batch=17, steps=80, padded=True, resumed=True, last_only=False, bias=-2.0),
+    Case("lstm", hidden_size=144, layers=2, batch=5, steps=80, last_only=False),
+    Case("gru", hidden_size=64, input_size=5, batch=37, padded=True, last_only=False, little_memory=True),
+    Case("lstm", hidden_size=144, batch=37, padded=True, last_only=False, little_memory=True),
+    # So many units and sequences that the tiles are large
+    Case("gru", "bfloat16", hidden_size=512, batch=2048, steps=2, decides="schedule"),
+    Case("lstm", "tf32", hidden_size=256, batch=4096, steps=2, decides="schedule"),
 ]
 SMALL = [3, 8, 13]  # of these, with --small
 
 
 def list_items(settings: Settings, log: Log) -> Dict[str, Case]:
+    """Cases whose kernels could not be compiled come last, as one that never ends would end others too."""
     cases = CASES
     if settings.small:
         sizes = {"batch": 2, "steps": 6}
         cases = [CASES[i]._replace(**sizes, rows=None, hidden_size=5, bias=-0.4) for i in SMALL]
         cases = [case._replace(input_size=min(3, case.input_size)) for case in cases]
-    return {describe_case(case): case for case in cases}
+    named, compiled = {describe_case(case): case for case in cases}, log.read("compile")
+    failed = {record["item"] for record in compiled if record.get("error")}
+    return dict(sorted(named.items(), key=lambda entry: f"case {entry[0]}" in failed))
+
+
+def limit(case: Case, engine: str) -> ExitStack:
+    """A block in which the engine runs as the case says."""
+    stack = ExitStack()
+    stack.enter_context(force_plan(engine, rows=case.rows))
+    if case.little_memory:
+        stack.enter_context(little_memory(engine))
+    return stack
 
 
 def describe_case(case: Case) -> str:
@@ -274,7 +298,7 @@ def run_item(name: str, case: Case, settings: Settings, log: Log) -> None:
     weighting = draw_weighting(expected, rows)
     expected = {**expected, **differentiate(inputs, expected, weighting)}
     runs = []
-    with force_plan(settings.engine, rows=case.rows):
+    with limit(case, settings.engine):
         for _ in range(2):
             inputs = move(drawn, precision.dtype, settings.device, case.transposed)
             results = run(case, inputs, settings.engine)

@@ -1,5 +1,6 @@
 """The phase ``graphs``: what a node of a CUDA graph costs, and the engine's inference in a graph."""
 
+from functools import partial
 from statistics import median
 from typing import Callable, Dict
 
@@ -16,7 +17,11 @@ RUNS = 20
 
 
 def list_items(settings: Settings, log: Log) -> Dict[str, Callable]:
-    return {f"{NODES} nodes": time_nodes, "inference in a graph": time_inference}
+    return {
+        f"{NODES} nodes": time_nodes,
+        "inference in a graph": partial(time_inference, hidden_size=110, steps=784),
+        "inference by launches in a graph": partial(time_inference, hidden_size=256, steps=128),
+    }
 
 
 def run_item(name: str, item: Callable, settings: Settings, log: Log) -> None:
@@ -60,9 +65,9 @@ def time_nodes(name: str, settings: Settings, log: Log) -> None:
     )  # fmt: skip
 
 
-def time_inference(name: str, settings: Settings, log: Log) -> None:
+def time_inference(name: str, settings: Settings, log: Log, hidden_size: int, steps: int) -> None:
     use("bfloat16")
-    item = Item(110, 1, 1, "bfloat16", "gru", "inference", 784)
+    item = Item(hidden_size, 1, 1, "bfloat16", "gru", "inference", steps)
     contestant = Ours(make_problem(item, "cuda"), "inference", settings.engine, 1.0)
     model, x = contestant.engine.problem.model.eval(), contestant.engine.problem.x
     model.engine = settings.engine

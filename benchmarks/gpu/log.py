@@ -31,10 +31,10 @@ class Log(NamedTuple):
             print(f"{seconds:6.1f} {phase:<12} {text}", flush=True)
 
     def read(self, phase: str = "") -> List[Dict[str, Any]]:
-        """The records so far, of one phase or of all."""
+        """The records so far, of one phase or of all; without a last line that another process is writing."""
         if not self.path.exists():
             return []
-        records = [json.loads(line) for line in self.path.read_text().splitlines()]
+        records = [json.loads(line) for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
         return [record for record in records if phase in ("", record["phase"])]
 
 

@@ -1,6 +1,7 @@
 """Makes the engine run with a given plan instead of the one that its policy chooses."""
 
 from contextlib import contextmanager
+from unittest import mock
 
 
 @contextmanager
@@ -14,4 +15,17 @@ def force_plan(engine: str, **fields):
     from skiprnn_plugin.ops.triton import policy
 
     with policy.forced(**fields):
+        yield
+
+
+@contextmanager
+def little_memory(engine: str):
+    """Within it, the engine works as if memory were short: on up to 16 sequences at a time, and with the records of one
+    update after the other. It does nothing for another engine than ``triton``."""
+    if engine != "triton":
+        yield
+        return
+    from skiprnn_plugin.ops.triton import call, forward
+
+    with mock.patch.object(forward, "RECORD_BYTES", 1), mock.patch.object(call, "room", lambda x: 1):
         yield

@@ -311,5 +311,10 @@ class _Rows:
 
 
 def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add the sum over updates and sequences of a b^T, of a [K, B, N] and b [K, B, M], to ``total`` [N, M]."""
-    total.add_(a.flatten(0, 1).t() @ b.flatten(0, 1))
+    """Add the sum over updates and sequences of a b^T, of a [K, B, N] and b [K, B, M], to ``total`` [N, M].
+
+    On a GPU products of half precision are summed in float32, also where they are more than 65,504.
+    """
+    a, b = a.flatten(0, 1).t(), b.flatten(0, 1)
+    has_wide_sums = a.is_cuda and a.dtype in (torch.float16, torch.bfloat16) and total.dtype == torch.float32
+    total.add_(torch.mm(a, b, out_dtype=torch.float32) if has_wide_sums else a @ b)

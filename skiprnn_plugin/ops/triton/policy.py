@@ -59,12 +59,15 @@ ROWS = {"half": (1, 8, 16), "tf32": (1, 8, 16), "ieee": (1,)}
 # the compute capability. Elsewhere they spill too much, or (GRU in half precision) take longer than two rounds of 8.
 ONLY_ON = {
     ("half", "gru", 128, 16): (8, 9),
-    ("half", "lstm", 128, 16): (9, 10),
+    ("half", "lstm", 128, 16): (9,),
     ("tf32", "gru", 128, 8): (),
     ("tf32", "gru", 128, 16): (9,),
     ("tf32", "gru_reset_before", 128, 8): (),
     ("tf32", "gru_reset_before", 128, 16): (9,),
 }
+# Sequences of a program that are not for GPUs with this first number: Triton 3.6 would take tcgen05 instructions, whose
+# products may differ from one run to the next (https://github.com/triton-lang/triton/issues/9871)
+NOT_ON = {10: (16,)}
 # Sequences of a program, and up to how many sequences for each multiprocessor a program has that number; with more
 # sequences, a program has the largest number that fits. A second round of programs with 1 sequence takes about as long
 # as a single round of programs with 8.
@@ -131,6 +134,8 @@ def choose_on_chip(cell: str, hidden: int, precisions: Sequence[str], batch: int
 def fits(precision: str, cell: str, units: int, rows: int, device: Device) -> bool:
     """Whether the device has the shared memory and the registers for programs of ``rows`` sequences. ``units`` is a
     power of two."""
+    if rows in NOT_ON.get(device.major, ()):
+        return False
     architectures = ONLY_ON.get((precision, cell, units, rows), (device.major,))
     return device.major in architectures and shared_memory(precision, cell, units, rows) <= device.shared
 

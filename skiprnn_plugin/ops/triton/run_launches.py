@@ -28,6 +28,7 @@ from .policy import Plan
 DECIDED = 32  # sequences of a program that searches updates
 SUMMED = 1024  # elements that a program of the gate's gradients adds up at once
 REPLAYED = 32  # iterations of a CUDA graph
+CHECKED = 16  # iterations without a graph after which to look whether all sequences have ended
 LARGE = 1 << 20  # B * H from which on there is enough work for large tiles on every multiprocessor
 CAPTURING = threading.Lock()  # torch's generator of random numbers bears one capture at a time, and no replay beside it
 SLOTS = {"lstm": 4, "gru": 4, "gru_reset_before": 3, "rnn": 1}  # gradients of a layer's gates; GRUs have two for n
@@ -279,7 +280,10 @@ def repeat(iterate: Callable[[], None], most: int, like: Tensor, ended: Optional
             if ended is not None and ended():
                 return
     elif most <= 2 * REPLAYED or torch.cuda.is_current_stream_capturing():
-        for _ in range(most):
+        can_look = ended is not None and not torch.cuda.is_current_stream_capturing()
+        for done in range(most):
+            if can_look and done and done % CHECKED == 0 and ended():
+                return
             iterate()
     else:
         iterate()  # compiles the kernels, which must not happen during a capture
