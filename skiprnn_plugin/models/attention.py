@@ -21,7 +21,7 @@ class EncoderOut(NamedTuple):
         hiddens: the last state of each layer, [L, B, C].
         cells: the last cell state of each layer, [L, B, C].
         padding_mask: True where there is no entry, bool [K, B].
-        bias: what is added to the score of each entry, float32 [K, B]; -inf where there is no entry.
+        bias: what is added to the score of each entry, float32 [K, B]; the lowest number where there is no entry.
         entries: the entry that holds each step of the source, int64 [T, B]; None if step t is entry t.
         shares: the part of its entry's attention that each step gets, float32 [T, B]; None likewise.
     """
@@ -68,8 +68,8 @@ def find_repeats(updates: Tensor, padding_mask: Tensor) -> Memory:
     starts &= real
     batch, steps = starts.shape
     entries = (starts.cumsum(1) - 1).clamp(min=0)
-    size = int(starts.sum(1).max()) if starts.numel() else 0
-    lengths = entries.new_zeros(batch, size).scatter_add_(1, entries, real.long()) if size else entries[:, :0]
+    size = max(int(starts.sum(1).max()), 1) if starts.numel() else 0
+    lengths = entries.new_zeros(batch, size).scatter_add_(1, entries, real.long())
     # the steps that do not start an entry are put into a column that is cut off
     begins = entries.new_zeros(batch, size + 1)
     begins.scatter_(1, entries.masked_fill(~starts, size), torch.arange(steps, device=entries.device).expand(batch, -1))

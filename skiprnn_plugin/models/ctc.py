@@ -57,7 +57,7 @@ class GreedyGenerator:
         end = tokens.new_tensor([self.eos])
         return {
             "tokens": torch.cat([tokens[kept], end]),
-            "score": log_probs.mean(),
+            "score": log_probs.sum() / max(len(log_probs), 1),
             "positional_scores": torch.cat([log_probs[kept], log_probs.new_zeros(1)]),
             "attention": None,
             "alignment": torch.empty(0),

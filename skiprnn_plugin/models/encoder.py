@@ -1,7 +1,6 @@
 """What the plugin's models for tokens and for speech have in common: the options and the parts of a Skip RNN that reads
 a source, and those of fairseq's LSTM decoder with attention, which writes the target."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
@@ -18,6 +17,7 @@ from ..ops import SkipState
 from .attention import EncoderOut, EntryDecoder, find_repeats
 from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, stack_directions
 
+NO_ENTRY = torch.finfo(torch.float32).min  # not -inf: a source of length 0 would have NaN as its attention
 _MULTIPLIER = 6364136223846793005  # odd, so that no number loses its influence on the sum modulo 2**64
 
 
@@ -163,16 +163,16 @@ class SkipRNNEncoder(FairseqEncoder):
         one for equal outputs that follow one another. The arguments are those of :meth:`run` and what it returns."""
         hiddens, cells = self._last_states(state)
         if self.training and not self.attend_updates or padding.shape[1] == 0:
-            bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -math.inf)
+            bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, NO_ENTRY)
             return EncoderOut(self.dropout_out(output).transpose(0, 1), hiddens, cells, padding.t(), bias.t())
         memory = find_repeats(updates, padding)
         output = output.gather(1, memory.begins.unsqueeze(-1).expand(-1, -1, output.shape[2]))
         missing = memory.lengths == 0
         if self.attend_updates:
-            bias = torch.zeros(missing.shape, device=missing.device).masked_fill(missing, -math.inf)
+            bias = torch.zeros(missing.shape, device=missing.device).masked_fill(missing, NO_ENTRY)
             shares = memory.begins.gather(1, memory.entries) == torch.arange(padding.shape[1], device=padding.device)
         else:
-            bias = memory.lengths.float().log()
+            bias = memory.lengths.float().log().clamp(min=NO_ENTRY)
             shares = 1 / memory.lengths.gather(1, memory.entries)
         shares = shares.float().masked_fill(padding, 0)
         output = self.dropout_out(output).transpose(0, 1)

@@ -148,7 +148,10 @@ class RandomDecisions:
             return {}
         batch, steps = x.shape[:2]
         draws = self.directions * steps
-        numbers = torch.rand(batch, draws, device=x.device) if seeds is None else uniform(seeds, draws)
+        if seeds is None:  # in float32, as half precision has too few numbers
+            numbers = torch.rand(batch, draws, device=x.device, dtype=torch.float32)
+        else:
+            numbers = uniform(seeds, draws)
         # the directions alternate, so that padding at the end does not change the numbers of the steps before it
         numbers = numbers.view(batch, steps, self.directions).permute(2, 0, 1)
         if positions is not None:

@@ -292,7 +292,7 @@ class Budget(nn.Module):
         steps = steps.expand(count.shape)
         cost = self.rule.cost(count / steps.clamp(min=1)).mean()
         if self.training:
-            self.rule.step(count.detach().sum() / steps.sum().clamp(min=1), task_loss)
+            self.rule.step(count.detach().sum() / steps.sum(), task_loss)  # NaN without steps, which does not count
         return cost
 
     def cost(self, fraction: Tensor) -> Tensor:

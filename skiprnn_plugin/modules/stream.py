@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, uniform
-from ..ops.checks import as_state, check_state
+from ..ops.checks import check_state
 from ..ops.clock import NEVER, accumulate, skip_until
 from ..ops.native import library
 from ..ops.native.engine import CELLS as NATIVE_CELLS
@@ -165,7 +165,7 @@ class Stream:
         else:
             recipe = self._recipe
             cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
-            state = check_state(as_state(state, cell).detach(), layers, count, hidden, self._like, cell).filled()
+            state = check_state(state, layers, count, hidden, self._like, cell).detach().filled()
             h, c = (part if part is None else part.to(self.dtype) for part in state[:2])  # autocast's may be in half
             state = state._replace(h=h, c=c)
         if seeds is not None:

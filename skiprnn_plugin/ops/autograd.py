@@ -1,6 +1,5 @@
 """From the arguments of a scan to an engine that has a backward of its own, with autograd told about that backward."""
 
-from contextlib import nullcontext
 from typing import List, Optional, Sequence, Tuple
 
 import torch
@@ -8,10 +7,8 @@ from torch import Tensor
 
 from .custom_op import scan_op
 from .engines import find_engine
-from .tracing import is_autocast_enabled, is_batched, needs_registered_op
+from .tracing import is_batched, needs_registered_op
 from .types import Gate, LayerWeights, Operands, Options, Results, SkipState, flatten_weights, split_operands
-
-NOTHING = nullcontext()
 
 
 def scan(
@@ -34,10 +31,6 @@ def scan(
     kernels = find_engine(engine).kernels
     weights = flatten_weights(weights)
     h, c, p, acc = state
-    autocast = is_autocast_enabled(x.device.type)  # the table has refused engines that do not take its dtype
-    if autocast:  # as torch.nn's recurrent modules do: everything but the gate is in the lower precision
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, h, c, dropout_mask, *weights = (_lower(tensor, dtype) for tensor in (x, h, c, dropout_mask, *weights))
     gate_weight, gate_bias, gate_layers = (None, None, ()) if gate is None else gate
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask, begin, end, schedule, noise)
     options = Options(cell, threshold, gate_layers, last_only)
@@ -52,20 +45,14 @@ def scan(
         raise ValueError(
             f"engine: {engine!r} has no gradients; call it under torch.no_grad(), or expected auto for training"
         )
-    with torch.autocast(x.device.type, enabled=False) if autocast else NOTHING:
-        if registered:
-            results = scan_op(operands, weights, options, engine, keep)
-        elif keep:
-            _, *others = operands
-            results = Results(*Scan.apply(x, engine, options, *others, *weights))
-        else:
-            results, _ = kernels.forward(operands, weights, options, keep)
+    if registered:
+        results = scan_op(operands, weights, options, engine, keep)
+    elif keep:
+        _, *others = operands
+        results = Results(*Scan.apply(x, engine, options, *others, *weights))
+    else:
+        results, _ = kernels.forward(operands, weights, options, keep)
     return results.output, SkipState(results.h, results.c, results.p, results.acc), results.updates
-
-
-def _lower(tensor: Optional[Tensor], dtype: torch.dtype) -> Optional[Tensor]:
-    """The tensor in autocast's precision, which leaves float64 alone."""
-    return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.to(dtype)
 
 
 class Scan(torch.autograd.Function):

@@ -147,7 +147,7 @@ class GRU(Cell):
         u_rz, u_n = u[:, : 2 * size], u[:, 2 * size :] + w.bias_hh[2 * size :]
         r, z = torch.sigmoid(_normalize(x_rz + u_rz, w)).chunk(2, -1)
         n = torch.tanh(torch.addcmul(x_n, r, u_n))
-        return _mix(_drop(n, mask), h, z), None, (r, z, n, u_n)
+        return torch.lerp(_drop(n, mask), h, z), None, (r, z, n, u_n)
 
     @staticmethod
     def backward(dh, dc, kept, h, c, w):
@@ -183,7 +183,7 @@ class GRUResetBefore(GRU):
         x_rz, x_n = x.split([2 * size, size], -1)
         r, z = torch.sigmoid(_normalize(x_rz + u, w)).chunk(2, -1)
         n = torch.tanh(x_n + linear(r * h, w.weight_hh[2 * size :]))
-        return _mix(_drop(n, mask), h, z), None, (r, z, n)
+        return torch.lerp(_drop(n, mask), h, z), None, (r, z, n)
 
     @staticmethod
     def backward(dh, dc, kept, h, c, w):
@@ -228,7 +228,7 @@ class RNN(Cell):
 
 def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """W x + b, [N, G * H]."""
-    if x.shape[-1] == 1 and x.dtype == weight.dtype == bias.dtype:
+    if x.shape[-1] == 1:
         return torch.addcmul(bias, x, weight.t())  # takes half the time of a product of one column and one row
     return linear(x, weight, bias)
 
@@ -244,11 +244,6 @@ def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
 def zone_out(old: Tensor, new: Tensor, mask: Tensor) -> Tensor:
     """Zoneout (Krueger et al. 2017): a unit keeps its old value where ``mask`` is 1."""
     return mask * old + (1 - mask) * new
-
-
-def _mix(new: Tensor, old: Tensor, z: Tensor) -> Tensor:
-    """(1 - z) new + z old; under autocast the precision of the old state may be higher."""
-    return torch.lerp(new, old, z) if new.dtype == old.dtype == z.dtype else new + z * (old - new)
 
 
 def _drop(candidate: Tensor, mask: Optional[Tensor]) -> Tensor:

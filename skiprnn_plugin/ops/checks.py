@@ -104,6 +104,9 @@ def check_input(x: Tensor, weights: Sequence[LayerWeights], cell: Type[Cell]) ->
         raise ValueError(f"x: expected 3 dimensions, [B, T, D], got shape {tuple(x.shape)}")
     if len(weights) == 0:
         raise ValueError("weights: expected at least one layer, got none")
+    for layer, w in enumerate(weights):
+        if not (isinstance(w, LayerWeights) and isinstance(w.weight_ih, Tensor) and isinstance(w.weight_hh, Tensor)):
+            raise ValueError(f"weights[{layer}]: expected LayerWeights of tensors, got {type(w).__name__}")
     first, width = weights[0].weight_ih, x.shape[-1]
     if width != first.shape[-1]:
         raise ValueError(f"x: expected {first.shape[-1]} features (input_size), got {width}")
@@ -140,9 +143,9 @@ def check_state(state: SkipState, layers: int, batch: int, hidden: int, x: Tenso
     h, c, p, acc = state = as_state(state, cell)
     full = (layers, batch, hidden)
     shapes = (full, full if cell.has_c else None, None if p is None else (batch,), None if acc is None else (batch,))
-    dtype = gate_dtype(h)
-    if not _agree(state, shapes, x) or x.dtype != dtype:
+    if not _agree(state, shapes, x) or x.dtype not in (torch.float32, torch.float64):
         _check_tensors("state", state, shapes, x, any_dtype=("p", "acc"))
+        dtype = gate_dtype(h)
         state = SkipState(h, c, *(value if value is None else value.to(dtype) for value in (p, acc)))
     _check_range("state.p", p)
     _check_range("state.acc", acc)
@@ -280,10 +283,10 @@ def _check_tensors(
 
 
 def _check_tensor(argument: str, tensor: Tensor, shape: Tuple[int, ...], like: Tensor, dtype: bool = True) -> None:
-    """The shape, and ``like``'s device and ``dtype`` (autocast brings dtypes together)."""
+    """The shape, and ``like``'s device and ``dtype`` (autocast brings dtypes together, but for float64)."""
     _check_shape(argument, tensor, shape)
-    attributes = ("device", "dtype") if dtype and not is_autocast_enabled(like.device.type) else ("device",)
-    for attribute in attributes:
+    lowered = is_autocast_enabled(like.device.type) and torch.float64 not in (tensor.dtype, like.dtype)
+    for attribute in ("device", "dtype") if dtype and not lowered else ("device",):
         got, expected = getattr(tensor, attribute), getattr(like, attribute)
         if got != expected:
             raise ValueError(f"{argument}: expected the weights' {attribute}, {expected}, got {got}")

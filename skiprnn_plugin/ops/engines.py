@@ -14,7 +14,7 @@ from . import reference
 from .indexed import engine as indexed
 from .native import engine as native
 from .native import library
-from .tracing import is_autocast_enabled, refuse_transforms
+from .tracing import refuse_transforms
 from .triton import call
 from .triton import engine as triton
 
@@ -81,9 +81,6 @@ class Engine(NamedTuple):
         runs_there = self.devices is None or device in self.devices or (emulated and device in self.emulated_devices)
         if not runs_there or (self.dtypes is not None and x.dtype not in self.dtypes):
             return f"takes {self._describe()}, got {x.dtype} on {x.device}"
-        if self.dtypes is not None and is_autocast_enabled(device):
-            if torch.get_autocast_dtype(device) not in self.dtypes:
-                return f"takes {self._describe()}, got autocast, which wants a lower precision"
         return None
 
     def _describe(self) -> str:

@@ -11,14 +11,12 @@ Autograd then computes the gradients of the authors' program; it treats rounding
 The candidate of every step is computed, even if the step is skipped, so this engine saves no time.
 """
 
-from contextlib import nullcontext
 from typing import List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from .cells import CELLS, zone_out
-from .tracing import is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
 FEW = 16  # steps whose gradients half precision sums well enough; autograd keeps a copy of the weights for that many
@@ -53,7 +51,7 @@ def scan(
     p, acc = state.p, state.acc
     # Half precision would lose digits of what autograd sums over many steps, so the sums are in float32, like p and acc
     dtype, wide = h[0].dtype, p.dtype
-    half = dtype != wide and not is_autocast_enabled(x.device.type)
+    half = dtype != wide
     if half:
         h, c = _to(h, wide), _to(c, wide)
         wide_weights = [LayerWeights(*_to(w, wide)) for w in weights]
@@ -143,8 +141,4 @@ def binarize(v: Tensor, threshold: Union[float, Tensor] = 0.5) -> Tensor:
 def update_probability(q: Sequence[Tensor], gate: Gate, dtype: torch.dtype) -> Tensor:
     """sigmoid(w . q + b), [B], from the candidate states of all layers, computed in ``dtype``."""
     chosen = q[gate.layers[0]] if len(gate.layers) == 1 else torch.cat([q[layer] for layer in gate.layers], -1)
-    device = chosen.device.type
-    # autocast would run the product in half precision
-    autocast = is_autocast_enabled(device)
-    with torch.autocast(device, enabled=False) if autocast else nullcontext():
-        return torch.sigmoid(torch.mv(chosen.to(dtype), gate.weight[0].to(dtype)) + gate.bias.to(dtype))
+    return torch.sigmoid(torch.mv(chosen.to(dtype), gate.weight[0].to(dtype)) + gate.bias.to(dtype))

@@ -1,6 +1,7 @@
 """``skip_scan``: the one entry point to all engines. Inputs are checked here, once."""
 
-from typing import Optional, Sequence, Tuple
+from contextlib import nullcontext
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -9,10 +10,12 @@ from torch.nn.functional import pad
 from . import autograd, checks, reference
 from .checks import Integers
 from .engines import check_engine, choose_engine, find_engine
-from .tracing import has_only_shape, refuse_unrolling
+from .tracing import has_only_shape, is_autocast_enabled, refuse_unrolling
 from .types import Gate, LayerWeights, SkipState
 
 PER_STEP = {"schedule": 1, "noise": 1, "zoneout_mask": 2, "recurrent_dropout_mask": 2}  # the dimension of T
+MASKS = ("dropout_mask", "zoneout_mask", "recurrent_dropout_mask")
+NOTHING = nullcontext()
 
 
 def skip_scan(
@@ -86,17 +89,36 @@ def skip_scan(
         recurrent_dropout_mask=recurrent_dropout_mask,
     )
     options["last_only"] = last_only
-    if has_only_shape(x):
-        check_engine(engine, features)
-        return _scan_shapes(x, weights, state, gate, **options)
-    engine = choose_engine(engine, features, x, cell)
-    if find_engine(engine).kernels is None:
-        refuse_unrolling(engine, x.shape[1])
-    if 0 in x.shape[:2]:
-        return _scan_nothing(x, weights, state, gate, **options)
-    if find_engine(engine).kernels is not None:
-        return autograd.scan(engine, x, weights, state, gate, **options)
-    return find_engine(engine).scan(x, weights, state, gate, **options)
+    device = x.device.type
+    autocast = is_autocast_enabled(device)
+    if autocast:
+        x, weights, state, options = _lower(x, weights, state, options, torch.get_autocast_dtype(device))
+    with torch.autocast(device, enabled=False) if autocast else NOTHING:
+        if has_only_shape(x):
+            check_engine(engine, features)
+            return _scan_shapes(x, weights, state, gate, **options)
+        engine = choose_engine(engine, features, x, cell)
+        if find_engine(engine).kernels is None:
+            refuse_unrolling(engine, x.shape[1])
+        if 0 in x.shape[:2]:
+            return _scan_nothing(x, weights, state, gate, **options)
+        if find_engine(engine).kernels is not None:
+            return autograd.scan(engine, x, weights, state, gate, **options)
+        return find_engine(engine).scan(x, weights, state, gate, **options)
+
+
+def _lower(
+    x: Tensor, weights: Sequence[LayerWeights], state: SkipState, options: Dict[str, object], dtype: torch.dtype
+) -> Tuple[Tensor, List[LayerWeights], SkipState, Dict[str, object]]:
+    """Everything but the gate in autocast's precision, as in torch.nn's recurrent modules; float64 stays as it is. No
+    engine needs to know of autocast then, and all return the same."""
+
+    def lower(tensor: Optional[Tensor]) -> Optional[Tensor]:
+        return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.to(dtype)
+
+    lowered = {name: lower(value) if name in MASKS else value for name, value in options.items()}
+    layers = [LayerWeights(*map(lower, layer)) for layer in weights]
+    return lower(x), layers, state._replace(h=lower(state.h), c=lower(state.c)), lowered
 
 
 def _scan_shapes(x, weights, state, gate, *, last_only, **options):

@@ -92,6 +92,20 @@ def test_a_padded_batch_is_each_source_alone(arch, options):
         assert (attention[row, :, : 6 - length] == 0).all() and (right_attention[row, :, length:] == 0).all()
 
 
+@pytest.mark.parametrize("lengths", [(6, 0, 1), (0, 0)], ids=str)
+@pytest.mark.parametrize("options", [{}, {"attend_updates": True}], ids=str)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_a_source_of_padding_alone(lengths, options, training):
+    model = build(update_bias=-1.0, **options).train(training)
+    sources = torch.full((len(lengths), 6), make_dictionary().pad())
+    for row, length in zip(sources, lengths):
+        row[6 - length :] = 5
+    logits, _ = model(sources, None, targets(len(lengths)))
+    logits.square().sum().backward()
+    assert logits.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("arch", ["skip_lstm_seq2seq", "skip_gru_seq2seq"])
 def test_half_precision(arch, dtype):

@@ -134,6 +134,18 @@ def test_random_baseline_skips_with_its_probability_the_first_step_not_excepted(
     assert abs(float(updates[:, :, 0].mean()) - 0.7) < 0.08
 
 
+def test_random_decisions_do_not_depend_on_torchs_default_dtype():
+    draws, decisions = [], build(binarize="bernoulli").decisions
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        torch.set_default_dtype(dtype)
+        try:
+            draws.append(decisions.draw(torch.zeros(4, 30, 3, dtype=torch.float32))["noise"])
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert torch.equal(*draws)
+
+
 @pytest.mark.parametrize("options", [{"arch": "random_skip_lstm"}, {"binarize": "bernoulli"}], ids=str)
 def test_draws_depend_on_the_seed_of_the_sequence_alone(options):
     torch.manual_seed(0)

@@ -386,10 +386,10 @@ def test_ctc_says_what_it_needs(monkeypatch):
 def test_greedy_transcripts():
     """Equal neighbours are one token, blanks none; padding is not read; two models have the mean of their
     probabilities."""
-    task, steps = make_task(), ["aa-ab--", "-bb-b", "-"]
+    task, steps = make_task(), ["aa-ab--", "-bb-b", "-", ""]
     index = {"-": 0, **{word: task.target_dictionary.index(word) for word in "abcdef"}}
-    frames, lengths = torch.zeros(3, 7, 3), torch.tensor([7, 5, 1])
-    logits = torch.zeros(7, 3, 10)
+    frames, lengths = torch.zeros(4, 7, 3), torch.tensor([7, 5, 1, 0])
+    logits = torch.zeros(7, 4, 10)
     for row, text in enumerate(steps):
         for step in range(7):
             logits[step, row, index[text[step] if step < len(text) else "c"]] = 2.0
@@ -404,11 +404,12 @@ def test_greedy_transcripts():
     sample = {"net_input": {"src_tokens": frames, "src_lengths": lengths, "prev_output_tokens": None}}
     for models in ([model], [model, doubter]):
         hypotheses = [hypothesis for (hypothesis,) in generator.generate(models, sample)]
-        expected = [[index[word] for word in text] + [task.target_dictionary.eos()] for text in ("aab", "bb", "")]
+        expected = [[index[word] for word in text] + [task.target_dictionary.eos()] for text in ("aab", "bb", "", "")]
         assert [hypothesis["tokens"].tolist() for hypothesis in hypotheses] == expected
         assert all(len(found["positional_scores"]) == len(found["tokens"]) for found in hypotheses)
     expected = (torch.softmax(logits, -1) + torch.softmax(logits.flip(0) * 0.1, -1))[0, 2, 0].div(2).log()
     torch.testing.assert_close(hypotheses[2]["score"], expected)
+    assert hypotheses[3]["score"] == 0
 
 
 def test_models_of_criterion_ctc_that_can_not_generate_together():

@@ -359,4 +359,4 @@ def test_auto_chooses_native_for_float32_on_the_cpu(engine, caplog, monkeypatch)
             assert_equal(problem.run("auto"), problem.run("indexed"))
     native, indexed = caplog.messages
     assert native == "engine auto: chose native"
-    assert indexed.startswith("engine auto: chose indexed; native takes torch.float32 on the CPU, got autocast")
+    assert indexed.startswith("engine auto: chose indexed; native takes torch.float32 on the CPU, got torch.bfloat16")

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.ops import engines
 from skiprnn_plugin.ops.native import engine as native_engine
 from skiprnn_plugin.ops.native import library
@@ -32,8 +33,18 @@ def test_what_it_cannot_do_is_an_error(engine, changes, message):
 
 @native
 def test_autocast_is_an_error(engine):
-    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match="^engine: 'native' .*got autocast"):
+    message = "^engine: 'native' takes torch.float32 on the CPU, got torch.bfloat16"
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ValueError, match=message):
         Problem("gru", dtype=torch.float32).run(engine)
+
+
+@native
+def test_streams_know_no_autocast(engine):
+    rnn, x = SkipGRU(3, 5, engine=engine).eval(), torch.randn(2, 6, 3)
+    expected = rnn.stream(2).feed(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert_equal(rnn.stream(2).feed(x), expected)
+        rnn.quantized().stream(2)
 
 
 @native

@@ -83,6 +83,16 @@ def test_areas_are_used_again_but_never_by_two():
     assert len(areas._areas) == areas.MOST
 
 
+def test_a_larger_area_takes_the_place_of_a_smaller_one():
+    """Otherwise batches that grow would leave several behind."""
+    areas.take(1 << 20)
+    before = len(areas._areas)
+    for power in range(27, 30):
+        areas.take(1 << power)
+    sizes = [len(area.memory) for area in areas._areas]
+    assert len(sizes) <= before and sum(size >= 1 << 27 for size in sizes) == 1
+
+
 @pytest.mark.parametrize(
     "keep",
     [
@@ -275,6 +285,15 @@ def test_a_fork_lays_weights_out_for_itself(engine):
             finally:
                 os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@native
+def test_packed_weights_are_forgotten_with_the_weights(engine):
+    gru, before = Packing(), len(packing._cache)
+    with gru.pack() as packed:
+        assert len(packing._cache) == before + 1
+        del gru
+        assert len(packing._cache) == before and packed.buffer.numel() > 0
 
 
 @native

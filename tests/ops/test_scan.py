@@ -197,9 +197,20 @@ def test_autocast_keeps_the_gate_in_float32(cell, engine):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output, state, updates = problem.run(engine)
         gradients = problem.gradients((output, state, updates))
+    assert output.dtype == state.h.dtype == torch.bfloat16
     assert state.p.dtype == state.acc.dtype == updates.dtype == torch.float32
     assert not torch.equal(state.p.bfloat16().float(), state.p), "p was computed in bfloat16"
     assert all(gradient.isfinite().all() for gradient in gradients.values())
+
+
+@every_engine_of_any_dtype
+def test_autocast_leaves_float64_alone(engine):
+    problem = Problem("gru")
+    mixed = {**problem.tensors, "x": problem.tensors["x"].float()}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert problem.run(engine)[0].dtype == torch.float64
+        with pytest.raises(ValueError, match="^x: expected the weights' dtype, torch.float64, got torch.float32"):
+            problem.run(engine, mixed)
 
 
 @for_engines_in(torch.float32, torch.float64)

@@ -56,8 +56,10 @@ def take(size: int) -> memoryview:
         large = [area for area in free if len(area.memory) >= size]
         if large:
             return min(large, key=lambda area: len(area.memory)).lend()
-        if len(_areas) >= MOST:  # forget the oldest, a free one if possible: a lease keeps its memory without this list
-            _areas.remove(free[0] if free else _areas[0])
+        if free:  # all too small, so the new one replaces the largest of them
+            _areas.remove(max(free, key=lambda area: len(area.memory)))
+        elif len(_areas) >= MOST:  # forget the oldest: a lease keeps its memory without this list
+            del _areas[0]
         area = _Area(size)
         lease = area.lend()
         _areas.append(area)

@@ -1,6 +1,7 @@
 """The weights in the kernels' layout. They are laid out again only when their content has changed."""
 
 import threading
+import weakref
 from collections import OrderedDict, deque
 from copy import copy
 from ctypes import c_uint64, c_void_p
@@ -93,6 +94,8 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
         packed = _cache.get(key)
         if packed is None:
             packed = _store(key, PackedWeights(shape, pointers, purpose))
+            # Without its weights the set is of no use to anybody, and may be large
+            packed.owner = weakref.ref(weights[0], lambda _: _forget(key))
         else:
             _cache.move_to_end(key)
     if not packed.start_reading():  # somebody still reads the weights' former content
@@ -101,6 +104,11 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
         with _lock:
             _store(key, packed)
     return packed
+
+
+def _forget(key: tuple) -> None:
+    """Drop a set. It takes no lock, as the garbage collector may call it while this thread holds it."""
+    _cache.pop(key, None)
 
 
 def _store(key: tuple, packed: PackedWeights) -> PackedWeights:
