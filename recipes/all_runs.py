@@ -21,7 +21,9 @@ from tqdm import tqdm
 from skiprnn_plugin.arguments import as_option
 from skiprnn_plugin.cli.report import as_markdown
 from skiprnn_plugin.runs.groups import group_runs
+from skiprnn_plugin.runs.history import read_log_history
 from skiprnn_plugin.runs.rows import find_row
+from skiprnn_plugin.runs.run import History, Run
 from skiprnn_plugin.runs.saved import as_saved, read_saved
 from skiprnn_plugin.runs.tables import TABLES, Row, Table
 from skiprnn_plugin.writing import write_whole
@@ -139,8 +141,9 @@ class Results:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def add(self, job: Job, reports: Dict[str, Path], minutes: float) -> None:
-        """Add a finished run's reports, by checkpoint, in place of an earlier run of the same row and seed."""
+    def add(self, job: Job, reports: Dict[str, Path], log: Path, minutes: float) -> None:
+        """Add a finished run's reports, by checkpoint, in place of an earlier run of the same row and seed. The report
+        of the table's own checkpoint gets the validations of the log."""
         for checkpoint, report in reports.items():
             is_own = checkpoint == job.experiment.checkpoints[0]
             file = (self.folder if is_own else self.folder / checkpoint) / f"{job.table.name}.json"
@@ -150,7 +153,10 @@ class Results:
             others = [
                 run for run in kept if (find_row(job.table, run.options), run.options["seed"]) != (job.row, job.seed)
             ]
-            groups = group_runs([*others, *read_saved(report, split)], job.table)
+            runs = read_saved(report, split)
+            if is_own:
+                runs = [with_validations(run, log, job.table) for run in runs]
+            groups = group_runs([*others, *runs], job.table)
             lines = [as_saved(group, job.table, split) for group in groups if group.runs]
             write_whole(file, json.dumps(lines, indent=2) + "\n")
         numbers = job.table.name, job.row.name, job.seed, job.max_update, round(minutes)
@@ -179,6 +185,15 @@ class Results:
                 text = f"{head}{begin}\n{LEADS.get(name, '')}{table}\n\n{end}{rest.split(end)[1]}"
         write_whole(PAGE, text)
         return PAGE
+
+
+def with_validations(run: Run, log: Path, table: Table) -> History:
+    """The run with what its log says of the validations: the table's metrics, the fraction used, and when it was."""
+    metrics = [column.metric for column in table.columns if column.metric]
+    names = ("epoch", "num_updates", "update_fraction", *metrics)
+    found = read_log_history(log, "valid").validations
+    validations = [{name: value for name, value in metrics.items() if name in names} for metrics in found]
+    return History(**vars(run), validations=validations)
 
 
 def describe_cores() -> str:
@@ -256,7 +271,8 @@ class Queue:
                 raise RuntimeError(f"status {status}")
             reports = {checkpoint: self.evaluate(job, checkpoint) for checkpoint in job.experiment.checkpoints}
             with self.results.alone():
-                self.results.add(job, reports, job.minutes_trained(self.runs))
+                log = job.folder(self.runs) / "train.log"
+                self.results.add(job, reports, log, job.minutes_trained(self.runs))
                 page = self.results.write_tables()
             return f"{job.name}: finished; its numbers are in {page}"
         except Exception as error:  # whatever is wrong with one run, the others go on

@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Sequence, Tuple
 import numpy as np
 
 from ..arguments import UserError
-from .history import History
+from .run import History
 from .series import group_repeats
 from .tradeoff import list_metrics
 

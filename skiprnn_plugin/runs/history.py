@@ -1,30 +1,27 @@
-"""All validations of a run: from its log, or from the checkpoint of ``skiprnn-train`` or an estimator."""
+"""All validations of runs: from a log, from the checkpoint of ``skiprnn-train`` or an estimator, or from a report that
+keeps them."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List
 
 from ..arguments import UserError
 from .find import is_checkpoint
 from .logs import scan_log
-from .run import DATA, Run, collect_options
+from .run import DATA, History, collect_options
+from .saved import read_saved
 
 
-@dataclass
-class History(Run):
-    """A run with all its validations.
-
-    Attributes:
-        validations: the metrics of each validation, in the order of ``num_updates``; from a log also its ``epoch``.
-    """
-
-    validations: List[Dict[str, float]]
-
-
-def read_history(path: Path, split: str) -> History:
-    """The validations in a log, or in a checkpoint of ``skiprnn-train`` or an estimator, which has no log."""
-    return _read_checkpoint(path, split) if is_checkpoint(path) else _read_log(path, split)
+def read_histories(path: Path, split: str) -> List[History]:
+    """The validations in a log; in a checkpoint of ``skiprnn-train`` or an estimator, which has no log; or of the runs
+    in a report (``*.json``) that keeps them."""
+    if path.suffix != ".json":
+        return [_read_checkpoint(path, split) if is_checkpoint(path) else read_log_history(path, split)]
+    _check_is_valid(path, split)
+    histories = [run for run in read_saved(path, None) if isinstance(run, History)]
+    if not histories:
+        raise UserError(f"{path}: keeps no validations; expected a report such as those in docs/results")
+    return histories
 
 
 def _read_checkpoint(path: Path, split: str) -> History:
@@ -39,8 +36,7 @@ def _read_checkpoint(path: Path, split: str) -> History:
     if not validations:
         expected = "a log of fairseq-train, or a model of skiprnn-train or an estimator"
         raise UserError(f"{path}: expected {expected}, got another checkpoint")
-    if split != "valid":
-        raise UserError(f"--split: expected valid, the split that {path} was validated on, got {split}")
+    _check_is_valid(path, split)
     # An estimator stores a fingerprint of its recordings. For skiprnn-train the task's statistics of the split train
     # tell data apart too, because its division has another seed than its training
     data = extra.get("data") or str(state.get("task_state", {}).get("features"))
@@ -48,8 +44,13 @@ def _read_checkpoint(path: Path, split: str) -> History:
     return History(path, options, validations[-1], None, validations)
 
 
-def _read_log(path: Path, split: str) -> History:
-    """Where a resumed run repeats validations, the later ones count."""
+def _check_is_valid(path: Path, split: str) -> None:
+    if split != "valid":
+        raise UserError(f"--split: expected valid, the split that {path} was validated on, got {split}")
+
+
+def read_log_history(path: Path, split: str) -> History:
+    """The validations in a log. Where a resumed run repeats validations, the later ones count."""
     log = scan_log(path, split)
     validations: List[Dict[str, float]] = []
     try:

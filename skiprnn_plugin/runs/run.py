@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 from .._fairseq.configuration import read_options, read_own_options
 from ..arguments import PATHS
@@ -29,6 +29,17 @@ class Run:
     options: Dict[str, Any]
     metrics: Dict[str, float]
     sequences: Optional[int]
+
+
+@dataclass
+class History(Run):
+    """A run with all its validations.
+
+    Attributes:
+        validations: the metrics of each validation, in the order of ``num_updates``; from a log also its ``epoch``.
+    """
+
+    validations: List[Dict[str, float]]
 
 
 def collect_options(cfg: Mapping[str, Any]) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 from ..arguments import UserError
 from .groups import Group, deviation, mean
 from .rows import reported_split
-from .run import SPEED, Run
+from .run import SPEED, History, Run
 from .tables import Table
 
 
@@ -28,11 +28,16 @@ def as_saved(group: Group, table: Table, split: str) -> Dict[str, Any]:
                 "path": str(run.path),
                 "sequences": run.sequences,
                 "options": run.options,
-                "metrics": {name: _finite(value) for name, value in run.metrics.items() if name not in SPEED},
+                "metrics": _as_json(run.metrics),
+                **({"validations": list(map(_as_json, run.validations))} if isinstance(run, History) else {}),
             }
             for run in group.runs
         ],
     }
+
+
+def _as_json(metrics: Dict[str, float]) -> Dict[str, Optional[float]]:
+    return {name: _finite(value) for name, value in metrics.items() if name not in SPEED}
 
 
 def _finite(value: Optional[float]) -> Optional[float]:
@@ -40,14 +45,17 @@ def _finite(value: Optional[float]) -> Optional[float]:
 
 
 def read_saved(path: Path, split: Optional[str]) -> List[Run]:
-    """All runs of a report; a metric that was not a finite number is nan. For ``split`` see
-    :func:`skiprnn_plugin.runs.checkpoint.load_checkpoint`."""
+    """All runs of a report, with their validations if it has them; a metric that was not a finite number is nan. For
+    ``split`` see :func:`skiprnn_plugin.runs.checkpoint.load_checkpoint`."""
     runs = []
     try:
         for line in json.loads(path.read_text(encoding="utf-8")):
             for saved in line["runs"]:
-                numbers = {name: float("nan" if value is None else value) for name, value in saved["metrics"].items()}
-                run = Run(Path(saved["path"]), dict(saved["options"]), numbers, saved["sequences"])
+                run = Run(
+                    Path(saved["path"]), dict(saved["options"]), _as_metrics(saved["metrics"]), saved["sequences"]
+                )
+                if "validations" in saved:
+                    run = History(**vars(run), validations=list(map(_as_metrics, saved["validations"])))
                 expected = split or reported_split(run.options)
                 if line["split"] != expected:
                     raise UserError(f"{path}: expected runs on split {expected!r}, got {line['split']!r}")
@@ -57,3 +65,7 @@ def read_saved(path: Path, split: Optional[str]) -> List[Run]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not the JSON of skiprnn-report ({type(error).__name__})") from error
     return runs
+
+
+def _as_metrics(numbers: Dict[str, Optional[float]]) -> Dict[str, float]:
+    return {name: float("nan" if value is None else value) for name, value in numbers.items()}

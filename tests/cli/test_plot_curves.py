@@ -9,7 +9,11 @@ from matplotlib.image import imread
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.plot import main
 from skiprnn_plugin.cli.train import main as train
-from skiprnn_plugin.runs.history import read_history
+from skiprnn_plugin.runs.groups import group_runs
+from skiprnn_plugin.runs.history import read_log_history
+from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.saved import as_saved
+from skiprnn_plugin.runs.tables import TABLES
 
 
 def validation(updates, split="valid", epoch=None, **metrics):
@@ -89,10 +93,10 @@ def test_a_resumed_run(log):
         validation(200, mse=2),
         validation(300, mse=3),
     ]
-    history = read_history(log("run", parts), "valid")
+    history = read_log_history(log("run", parts), "valid")
     assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(100, 1), (200, 2), (300, 3)]
     # The same from the start, with another interval
-    history = read_history(log("run", [*parts, config, validation(50, mse=9)]), "valid")
+    history = read_log_history(log("run", [*parts, config, validation(50, mse=9)]), "valid")
     assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(50, 9)]
 
 
@@ -156,6 +160,22 @@ def test_a_real_log(plot, tiny, tmp_path):
     for given in (run.log, tmp_path, run.save_dir):
         lines, *_ = plot(given)
         assert lines == {"Skip GRU, λ=1e-5": [(run.logged["num_updates"], run.logged["mse"])]}
+
+
+def test_runs_of_a_report_that_keeps_their_validations(plot, fails, log, tmp_path):
+    runs = [read_log_history(log("run", [validation(100, mse=1), validation(200, mse=2)]), "valid")]
+    runs.append(Run(runs[0].path, {**runs[0].options, "seed": 2}, runs[0].metrics, None))
+    for name, kept in (("all", runs), ("none", runs[1:])):
+        groups = group_runs(kept, TABLES["adding"])
+        saved = [as_saved(group, TABLES["adding"], "valid") for group in groups if group.runs]
+        (tmp_path / f"{name}.json").write_text(json.dumps(saved))
+    lines, _, rows, _ = plot(tmp_path / "all.json")
+    assert list(lines.values()) == [[(100, 1), (200, 2)]] and [row[-1] for row in rows[2:]] == ["1"]
+    for name, option, message in (
+        ("none", [], "none.json: keeps no validations"),
+        ("all", ["--split", "test"], "--split: expected valid, the split that "),
+    ):
+        assert message in fails(main, "curves", tmp_path / f"{name}.json", *option)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,9 @@ def test_finished_runs_are_kept_and_not_repeated(tmp_path):
         runs = sorted((run["options"]["seed"], run["options"]["num_updates"]) for run in group["runs"])
         assert group["row"] == "skip-gru-1e-5" and [seed for seed, _ in runs] == [1, 2]
         assert file.startswith("best") or runs == [(1, 2), (2, 2)]
+        kept = [sorted(run.get("validations", [{}])[-1]) for run in group["runs"]]
+        names = ["epoch", "flops", "mse", "num_updates", "solved", "update_fraction"]
+        assert kept == [[] if file.startswith("best") else names] * 2
     page = (tmp_path / "mine/tables.md").read_text()
     assert page.count("| Skip GRU, lambda=1e-5 | Yes | 50.7% ± 2.6% | 9.40e5 |") == 2 and "| 2 | 2 |\n" in page
     finished = [line.split("\t")[:4] for line in (tmp_path / "mine/finished.tsv").read_text().splitlines()]

@@ -7,8 +7,9 @@ import numpy as np
 
 from ...runs.curves import Curve, collect_curves
 from ...runs.find import find_files, find_history
-from ...runs.history import History, read_history
+from ...runs.history import read_histories
 from ...runs.rows import name_experiment
+from ...runs.run import History
 from ...runs.tradeoff import LOGARITHMIC, METRICS, find_experiment, find_metric
 from ..command import as_table
 from .elements import add_legend, add_title, get_cycle, get_width, limit_ticks, name_metric, new_figure, set_limits
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="+",
         help="a log of fairseq-train --log-format json (all of a resumed run in one file), a save-dir for its *.log, "
-        "or a folder of skiprnn-train",
+        "a folder of skiprnn-train, or a report in docs/results",
     )
     parser.add_argument(
         "--metric",
@@ -48,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> str:
     """Draw the figure; returns where the curves end, as a table."""
     look = check_picture(args)
-    histories = [read_history(file, args.split) for file in find_files(args.runs, find_history)]
+    files = find_files(args.runs, find_history)
+    histories = [history for file in files for history in read_histories(file, args.split)]
     find_experiment(histories)
     panels = _collect_panels(histories, args.metric, OVER[args.over])
     curves = next(iter(panels.values()))
