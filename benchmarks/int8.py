@@ -94,11 +94,14 @@ def run_onnx(path: str, sequences: Sequence[torch.Tensor]) -> Results:
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names, found = [output.name for output in session.get_outputs()], []
+    shapes = {given.name: given.shape for given in session.get_inputs() if given.name in ("h", "c")}
     for x in sequences:
-        used, state, time, got = np.zeros(len(x), bool), {}, 0, {}
+        state = {name: np.zeros((shape[0], 1, shape[2]), np.float32) for name, shape in shapes.items()}
+        used, time, got = np.zeros(len(x), bool), 0, {}
         while time < len(x):
             used[time] = True
-            got = dict(zip(names, session.run(None, {"x": x[time : time + 1].numpy(), **state})))
+            inputs = {"x": x[time : time + 1].numpy(), "start": np.array([time == 0]), **state}
+            got = dict(zip(names, session.run(None, inputs)))
             state = {name: got[f"{name}_out"] for name in ("h", "c") if f"{name}_out" in got}
             time += int(got["wait"][0])
         found.append((got["prediction"][0], used))

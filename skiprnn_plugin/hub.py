@@ -339,8 +339,13 @@ class PredictingStream:
             if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):
                 numbers = statistics.normalize(numbers)
             numbers = numbers if is_wide else numbers.astype(np.float32)
-        if not np.isfinite(numbers).all():
-            raise ValueError("x: expected finite numbers in the range of float32, got others")
+        wrong = np.argwhere(~np.isfinite(numbers))
+        if len(wrong):
+            place = tuple(wrong[0].tolist())
+            unit = "" if statistics is None else " in units of the training data's standard deviation"
+            raise ValueError(
+                f"x: expected finite numbers in the range of float32{unit}, got {array[place]} at {list(place)}"
+            )
         return numbers
 
 

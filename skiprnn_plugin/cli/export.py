@@ -64,7 +64,7 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(
             f"--weights: expected float32, or an OUT that ends in .h, got {args.output.name!r}; {WITHOUT_INT8[suffix]}"
         )
-    name = args.name or args.output.stem.replace("-", "_")
+    name = args.output.stem.replace("-", "_") if args.name is None else args.name
     if suffix == ".h" and not (name.isascii() and name.isidentifier()):
         raise UserError(f"--name: expected letters, digits and _, not beginning with a digit, got {name!r}")
     if not args.output.parent.is_dir():

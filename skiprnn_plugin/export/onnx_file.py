@@ -3,7 +3,7 @@
 Both need only standard operators (opset 17).
 """
 
-from typing import Iterator, List
+from typing import Iterator, List, Optional
 
 import numpy as np
 
@@ -22,13 +22,16 @@ def make_onnx(parts: Parts, what: str):
     Inputs and outputs (D, H, L and O are the sizes of input, state, layers and output; c only for an LSTM):
 
     ``step``, to be called only with the samples that are wanted, the first sample of a stream included:
-        x [B, D], h and c [L, B, H] -> prediction [B, O], h, c, p [B], wait int64 [B]: how many samples later the next
-        wanted one comes (1: the next sample; 2**63 - 1: none).
+        x [B, D], start bool [B], h and c [L, B, H] -> prediction [B, O], h, c, p [B], wait int64 [B]: how many samples
+        later the next wanted one comes (1: the next sample; 2**63 - 1: none). Where ``start`` is True a stream begins
+        with the learned initial state, whatever h and c are.
     ``sequence``:
         x [B, T, D] with T at least 1, lengths int64 [B], h, c, p and acc [B] -> prediction [B, O] ([B, T, O] if the
         model predicts at every step), updates bool [B, T], h, c, p, acc.
 
-    Inputs other than x may be left out: the lengths are then T, and the state the learned initial one.
+    Of ``sequence``, inputs other than x may be left out: the lengths are then T, and the state the learned initial one.
+    They are initializers that can be overridden, which onnxruntime's bindings for Java and Node.js do not support; so
+    ``step`` has none of these.
 
     Raises:
         ImportError: the package onnx is not installed.
@@ -74,12 +77,20 @@ class _Model:
             gate = constant(parts.tensors["update_weight"][:, None]), constant(parts.tensors["update_bias"])
         self.cells = Cells(self.graph, parts.cell, layers, gate, parts.gate_layers, parts.threshold)
 
-    def state_inputs(self) -> List:
-        """The inputs h and c, with the learned initial state as default."""
-        parts = self.parts
-        for name in self.cells.states:
-            self.graph.constant(parts.tensors[f"initial_{name}"][:, None], name=name)
-        return [value(name, np.float32, [parts.num_layers, None, parts.hidden_size]) for name in self.cells.states]
+    def initial_state(self, state: str, name: str = "") -> str:
+        """The learned initial ``h`` or ``c``, a constant [L, 1, H]."""
+        return self.graph.constant(self.parts.tensors[f"initial_{state}"][:, None], name=name)
+
+    def state_inputs(self, batch: Optional[str]) -> List:
+        """The inputs h and c."""
+        shape = [self.parts.num_layers, batch, self.parts.hidden_size]
+        return [value(name, np.float32, shape) for name in self.cells.states]
+
+    def started_states(self) -> List[str]:
+        """h and c, or the learned initial state for the rows that start."""
+        graph = self.graph
+        starts = graph.op("Reshape", "start", graph.constant([1, -1, 1], np.int64))
+        return [graph.op("Where", starts, self.initial_state(name), name) for name in self.cells.states]
 
     def expanded_states(self, x: str) -> List[str]:
         """h and c for the whole batch of ``x``."""
@@ -111,8 +122,9 @@ def _make_step(parts: Parts):
 
     model = _Model(parts)
     graph, cells = model.graph, model.cells
-    inputs = [value("x", np.float32, ["batch", parts.input_size]), *model.state_inputs()]
-    states = SkipState(*model.expanded_states("x"))
+    inputs = [value("x", np.float32, ["batch", parts.input_size]), value("start", np.bool_, ["batch"])]
+    inputs += model.state_inputs("batch")
+    states = SkipState(*model.started_states())
     h, c, read = cells.candidates(graph, model.normalized("x"), states.h, states.c)
     graph.call("h_out", "Identity", h)
     if parts.has_c:
@@ -213,7 +225,9 @@ def _make_sequence(parts: Parts):
     graph, cells = model.graph, model.cells
     inputs = [value("x", np.float32, ["batch", "time", parts.input_size]), value("lengths", np.int64, [None])]
     graph.constant([NEVER], np.int64, name="lengths")
-    inputs += [*model.state_inputs(), value("p", np.float32, [None]), value("acc", np.float32, [None])]
+    inputs += [*model.state_inputs(None), value("p", np.float32, [None]), value("acc", np.float32, [None])]
+    for name in cells.states:
+        model.initial_state(name, name)
     graph.constant([1], name="p")
     graph.constant([0], name="acc")
     batch = graph.op("Shape", "x", start=0, end=1)

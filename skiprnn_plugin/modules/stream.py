@@ -2,8 +2,8 @@
 
 import reprlib
 from ctypes import addressof, byref, c_int64, c_void_p
-from numbers import Integral
-from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from numbers import Integral, Real
+from typing import Any, Iterator, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -218,7 +218,7 @@ class Stream:
         if wrong or tensor.dim() not in dims or tensor.shape[0] != count or tensor.shape[-1] != self._input_size:
             shapes = [(count, self._input_size), (count, "T", self._input_size)][: len(dims)]
             expected = " or ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
-            got = f"shape {tuple(tensor.shape)}, {tensor.dtype}" if tensor is not None else type(x).__name__
+            got = f"shape {tuple(tensor.shape)}, {tensor.dtype}" if tensor is not None else _describe_wrong(x)
             raise ValueError(f"x: expected real numbers {expected}, got {got}")
         return tensor.detach().to(self._like.device, self.dtype).resolve_neg()
 
@@ -249,6 +249,24 @@ class Stream:
     def __reduce__(self):
         moment = self.state, self.time.clone(), self.wanted.clone(), self._seeds
         return _restore, (self._recipe, self.batch_size, *moment)
+
+
+def _describe_wrong(x: Any) -> str:
+    """The first element that is not a real number, or else the type of what holds them."""
+    for element in _elements(x):
+        if not isinstance(element, Real):
+            return repr(element)
+    return type(x).__name__
+
+
+def _elements(x: Any) -> Iterator[Any]:
+    if hasattr(x, "tolist"):  # an array
+        x = x.tolist()
+    if isinstance(x, (list, tuple)):
+        for part in x:
+            yield from _elements(part)
+    else:
+        yield x
 
 
 class NativeStream(Stream):
