@@ -129,7 +129,12 @@ PROBABILITY = "--update-threshold: expected a probability in [0, 1)"
         (predict, "x.npy", ["--set", "hidden_size=0"], "hidden_size: expected an integer of at least 1, got 0"),
         (export, "x.h", ["--update-threshold", "nan"], f"{PROBABILITY}, got nan"),
         (report, "--json", ["--update-threshold", 1], f"{PROBABILITY}, got 1.0"),
-        (predict, "x.npy", ["--update-threshold", 0.99999999999], f"{PROBABILITY}, got 0.99999999999, which is 1 in"),
+        (
+            predict,
+            "x.npy",
+            ["--update-threshold", 0.99999999999],
+            f"{PROBABILITY}, got 0.99999999999, which is 1 in float32",
+        ),
         (report, "--json", ["--max-skip", -1], "--max-skip: expected an integer of at least 0, got -1"),
     ],
 )
