@@ -90,7 +90,7 @@ def keep_state_of_task() -> None:
 
 
 def evaluate_transformers() -> None:
-    """Let a transformer's encoder run in evaluation with the torch versions of today.
+    """Let a transformer's encoder run in evaluation with current torch versions.
 
     Without this backport fairseq's layers call a fast path of torch 1.12 that now takes other arguments, and fail.
     """

@@ -17,7 +17,7 @@ def separate_meters() -> Iterator[None]:
     """A block that begins without meters, and after which fairseq has those that it had before.
 
     fairseq keeps the meters of its trainer in the process, by names such as ``train``. Without this workaround a second
-    training goes on with those of the first, and fails where a metric of the same name is logged in another way. Needed
+    training reuses those of the first, and fails where a metric of the same name is logged in another way. Needed
     until a trainer has its meters itself.
     """
     stores = metrics._aggregators, metrics._active_aggregators, metrics._active_aggregators_cnt

@@ -217,7 +217,7 @@ def help_with_every_option() -> None:
     def wrap(parse_args_and_arch):
         def parse_and_help_at_the_end(parser, input_args=None, *rest, **kwargs):
             def parse_without_help(arguments=None, namespace=None):
-                vars(parser).pop("parse_known_args", None)  # the second time is as ever
+                vars(parser).pop("parse_known_args", None)  # the second parse is unchanged
                 arguments = sys.argv[1:] if arguments is None else arguments
                 arguments = [argument for argument in arguments if argument not in ("-h", "--help")]
                 return parser.parse_known_args(arguments, namespace)

@@ -144,7 +144,7 @@ def begin_criterion_with_updates() -> None:
     """Call a criterion's ``begin_training``, if it has one, where fairseq takes a model from a checkpoint but counts
     training updates from 0, as with ``--finetune-from-model`` and ``--reset-optimizer``.
 
-    Without this workaround the criterion goes on with the state that the checkpoint holds, which fairseq loads there
+    Without this workaround the criterion keeps the state that the checkpoint holds, which fairseq loads there
     too. Needed until fairseq resets a criterion with the optimizer.
     """
     from fairseq.trainer import Trainer

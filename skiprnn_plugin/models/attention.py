@@ -23,7 +23,7 @@ class EncoderOut(NamedTuple):
         padding_mask: True where there is no entry, bool [K, B].
         bias: what is added to the score of each entry, float32 [K, B]; the lowest number where there is no entry.
         entries: the entry that holds each step of the source, int64 [T, B]; None if step t is entry t.
-        shares: the part of its entry's attention that each step gets, float32 [T, B]; None likewise.
+        shares: the part of its entry's attention that each step gets, float32 [T, B]; None if step t is entry t.
     """
 
     outputs: Tensor
@@ -41,7 +41,7 @@ class Memory(NamedTuple):
     Attributes:
         begins: the first step of each entry, int64 [B, K].
         lengths: the number of steps of each entry, int64 [B, K]; 0 where there is no entry.
-        entries: the entry of each step, int64 [B, T]; of no meaning at padding.
+        entries: the entry of each step, int64 [B, T]; undefined at padding.
     """
 
     begins: Tensor

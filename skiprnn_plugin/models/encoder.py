@@ -59,7 +59,7 @@ class EncoderConfig(RecurrenceConfig):
 
 @dataclass
 class EncoderDecoderConfig(EncoderConfig):
-    """Options of an encoder, and those of the decoder of fairseq's model ``lstm`` likewise."""
+    """Options of an encoder, and of the decoder, with the names and defaults of fairseq's model ``lstm``."""
 
     decoder_embed_dim: int = field(default=512, metadata={"help": "size of the target's embeddings"})
     decoder_embed_path: Optional[str] = field(
@@ -223,12 +223,14 @@ class TokenEncoder(SkipRNNEncoder):
         """
         padding = src_tokens.eq(self.dictionary.pad())
         positions = ((~padding).cumsum(1) - 1).clamp(min=0)
-        seeds = None if self.training else sum_numbers(src_tokens + 1, padding, positions)
+        seeds = None
+        if self.decisions.exist and not self.training:
+            seeds = hash_sequences(src_tokens + 1, padding, positions)
         return *self.run(self.embed_tokens(src_tokens), padding, seeds, positions, last_only), padding
 
 
-def sum_numbers(numbers: Tensor, padding: Tensor, positions: Optional[Tensor] = None) -> Tensor:
-    """A number for each sequence, int64 [B], that depends on the numbers of its steps and on their positions alone, so
+def hash_sequences(numbers: Tensor, padding: Tensor, positions: Optional[Tensor] = None) -> Tensor:
+    """A hash of each sequence, int64 [B], which depends on the numbers of its steps and on their positions alone, so
     that every command repeats a model's random decisions, whatever the batch.
 
     Args:
@@ -236,11 +238,11 @@ def sum_numbers(numbers: Tensor, padding: Tensor, positions: Optional[Tensor] = 
         padding: True at padding, bool [B, T].
         positions: the place of each step in its sequence, int64 [B, T]; None if padding is on the right.
     """
-    factors = odd_factors(max(numbers.shape[1], 1), numbers.device)
+    factors = hash_multipliers(max(numbers.shape[1], 1), numbers.device)
     return (numbers * (factors if positions is None else factors[positions])).masked_fill(padding, 0).sum(1)
 
 
-def odd_factors(size: int, device: torch.device) -> Tensor:
+def hash_multipliers(size: int, device: torch.device) -> Tensor:
     """Odd numbers that differ, int64 [size], the first of which are the same for every size."""
     return torch.full((size,), _MULTIPLIER, device=device).cumprod(0)
 

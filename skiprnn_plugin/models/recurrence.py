@@ -15,8 +15,12 @@ from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..modules.skip_rnn import SkipRNNBase
 from ..ops import uniform
 
-UPDATE_RULES = {"learned": "skip", "random": "random_skip", "full": "full"}  # and how an architecture's name begins
-CELLS = ("lstm", "gru")  # and how it goes on
+UPDATE_RULES = {
+    "learned": "skip",
+    "random": "random_skip",
+    "full": "full",
+}  # how architectures' names begin
+CELLS = ("lstm", "gru")  # the cells that have architectures
 
 
 @dataclass

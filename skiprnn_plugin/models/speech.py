@@ -14,7 +14,7 @@ from ..arguments import as_option, check_size
 from ..ops import SkipState
 from ..reading import first_sentence
 from .attention import EncoderOut
-from .encoder import EncoderConfig, SkipRNNEncoder, odd_factors, sum_numbers
+from .encoder import EncoderConfig, SkipRNNEncoder, hash_multipliers, hash_sequences
 
 
 @dataclass
@@ -89,7 +89,7 @@ class SkipRNNSpeechEncoder(SkipRNNEncoder):
             src_lengths = torch.full(src_tokens.shape[:1], src_tokens.shape[1], device=src_tokens.device)
         padding = _padding(src_tokens, src_lengths)
         frames = src_tokens.masked_fill(padding.unsqueeze(-1), 0)
-        seeds = sum_numbers(_number(frames), padding) if self.decisions.exist and not self.training else None
+        seeds = hash_sequences(_hash_frames(frames), padding) if self.decisions.exist and not self.training else None
         x, lengths = self._make_steps(frames.to(self.rnn.initial_h.dtype), src_lengths)
         padding = _padding(x, lengths)
         return *self.run(x, padding, seeds), padding
@@ -134,7 +134,7 @@ class LoadsEncoder:
 
     def load_encoder(self, cfg: SpeechConfig) -> None:
         """Load the checkpoint that the options name. A trained model, which has the weights already, does not need it:
-        if it is missing or of another encoder by now, this is an error only before training."""
+        a file that is missing or of another encoder is an error only when training starts."""
         path = cfg.load_pretrained_encoder_from
         if not path:
             return
@@ -159,10 +159,10 @@ def _padding(x: Tensor, lengths: Tensor) -> Tensor:
     return torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)
 
 
-def _number(frames: Tensor) -> Tensor:
-    """A number for each frame that depends on all of its features, int64 [B, T]."""
+def _hash_frames(frames: Tensor) -> Tensor:
+    """A hash of each frame, which depends on all of its features, int64 [B, T]."""
     bits = frames.float().contiguous().view(torch.int32).long()
-    return (bits * odd_factors(frames.shape[2], frames.device)).sum(2)
+    return (bits * hash_multipliers(frames.shape[2], frames.device)).sum(2)
 
 
 def _read_kernel_sizes(text: str) -> List[int]:

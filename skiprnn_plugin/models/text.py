@@ -24,7 +24,7 @@ class SkipRNNTextConfig(EncoderConfig):
 
     encoder_embed_path: Optional[str] = field(default=None, metadata={"help": "file of pretrained embeddings"})
     encoder_freeze_embed: bool = field(default=False, metadata={"help": "do not train the embeddings"})
-    max_positions: int = II("task.max_positions")  # not an option of its own, but the task sets it
+    max_positions: int = II("task.max_positions")  # set by the task, not an option of the model
 
 
 class SkipRNNTextEncoder(TokenEncoder):

@@ -130,7 +130,7 @@ class SkipRNNBase(nn.Module):
         self.init = check_choice("init", init, INITS)
         self.chrono_init = check_chrono(CELLS[self.cell], chrono_init)
         self.engine = check_choice("engine", engine, ("auto", *ENGINES, *INFERENCE_ENGINES))
-        check_engine(engine, ["layer_norm"] if layer_norm else [])  # a trained model does without the others
+        check_engine(engine, ["layer_norm"] if layer_norm else [])  # the other features are off in evaluation
         self._initial_update_bias = check_finite("update_bias", update_bias)
         self._gate_init = check_choice("gate_init", gate_init, GATE_INITS)
         self._create_parameters(check_flag("gate", gate), {"device": device, "dtype": dtype})

@@ -85,7 +85,7 @@ class Stream:
         return self._like.dtype
 
     def update(self, x: Any, rows: Rows = None) -> None:
-        """Read a sample of some rows, each the one that its row wants. Their time goes on by 1.
+        """Read a sample of some rows, each the one that its row wants. Their time advances by 1.
 
         Args:
             x: the samples, a tensor or an array [N, D].

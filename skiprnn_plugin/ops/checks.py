@@ -1,5 +1,5 @@
-"""Every check of an input. A check raises a ValueError that names the argument, what was expected and what came; those
-that return something return the argument in the form in which the engines take it."""
+"""Every check of an input. A check raises a ValueError that names the argument, what was expected and what was given.
+Those that return something return the argument in the form in which the engines take it."""
 
 import numbers
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -20,8 +20,8 @@ class Complete(NamedTuple):
     Attributes:
         state: with ``p`` and ``acc``.
         gate: its layers counted from 0; None for no learned gate.
-        features: the names of those that an engine may lack, of :data:`skiprnn_plugin.ops.engines.FEATURES`.
-        options: the keyword arguments of an engine's ``scan`` but for ``last_only``.
+        features: the optional features that this call uses, of :data:`skiprnn_plugin.ops.engines.FEATURES`.
+        options: the keyword arguments of an engine's ``scan``, except ``last_only``.
     """
 
     state: SkipState
@@ -256,8 +256,8 @@ def _check_shape(argument: str, tensor: Tensor, shape: Tuple[int, ...]) -> None:
 
 
 def _agree(tensors: tuple, shapes: Sequence[Optional[Tuple[int, ...]]], like: Tensor) -> bool:
-    """Whether the tensors that should have a shape have it, and the dtype and device of ``like``. This is a quick look,
-    as mostly all is well."""
+    """Whether the tensors that should have a shape have it, and the dtype and device of ``like``. This is a fast path:
+    the arguments are usually valid."""
     dtype, device = like.dtype, like.device
     try:
         for tensor, shape in zip(tensors, shapes):

@@ -21,7 +21,7 @@ from .triton import engine as triton
 logger = logging.getLogger(__name__)
 
 DEVICES = {"cpu": "the CPU", "cuda": "CUDA"}  # in messages
-FEATURES = ("layer_norm", "recurrent_dropout", "zoneout")  # what an engine may do without
+FEATURES = ("layer_norm", "recurrent_dropout", "zoneout")  # optional features of engines
 
 
 class Kernels(NamedTuple):

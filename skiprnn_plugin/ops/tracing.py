@@ -35,7 +35,7 @@ def needs_registered_op(tensors: Sequence[Optional[Tensor]]) -> bool:
 
 
 def constant_in_compiled_code(function: Callable) -> Callable:
-    """Have torch.compile call ``function`` while it traces, and take the result for good. This is what
+    """Have torch.compile call ``function`` while it traces, and treat the result as a constant. This is what
     torch.compiler.assume_constant_result does, which imports the compiler and so takes seconds."""
     function._dynamo_marked_constant = True
     return function

@@ -178,6 +178,6 @@ def group_weights(tensors: Sequence[Tensor]) -> List[LayerWeights]:
 
 
 def split_operands(values: Sequence) -> Tuple[Operands, List]:
-    """The operands, and the weights that follow them, of tensors or of other values that stand for these."""
+    """The operands, and the weights that follow them, where the values may be tensors or placeholders for them."""
     count = len(Operands._fields)
     return Operands(*values[:count]), list(values[count:])

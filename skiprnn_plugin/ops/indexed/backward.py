@@ -8,7 +8,7 @@ step, for the state
     dS_{t-1} = (1 - u_t) dS_t + cell backward of dS~_t
 
 So at a skipped step dS stays as it is, and no gradient reaches x_t or the weights: this pass computes the cell's
-backward at the updates alone. What happens at the skipped steps is the business of :mod:`.gate`.
+backward at the updates alone. What happens at the skipped steps is handled in :mod:`.gate`.
 """
 
 from typing import List, Tuple

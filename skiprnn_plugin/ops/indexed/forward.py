@@ -104,7 +104,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
 
 
 def start(inputs: Inputs) -> Iteration:
-    """The initial state in the form of an iteration: what the first update finds."""
+    """The initial state in the form of an iteration: the state before the first update."""
     state = inputs.state
     c = state.c.unbind(0) if inputs.cell.has_c else (None,) * len(state.h)
     return Iteration(None, None, None, state.p, state.h.unbind(0), c, ())

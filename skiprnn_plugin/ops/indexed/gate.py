@@ -30,7 +30,7 @@ CHUNK = 4096  # rows to compute together at most
 
 
 class UpdateTerms(NamedTuple):
-    """What the gradients at one iteration's updates need of the gate, [N] each.
+    """Gate values that the gradients at one iteration's updates use, [N] each.
 
     Attributes:
         direct: gradient of the updates.
@@ -48,7 +48,7 @@ class UpdateTerms(NamedTuple):
 
 
 class GateGradients:
-    """The gradients of the gate's scalars where the backward pass stands, and of the gate's parameters so far.
+    """The gradients of the gate's scalars at the current point of the backward pass, and of its parameters so far.
 
     Attributes:
         p: gradient of the update probability that each sequence holds, [B].
@@ -70,7 +70,7 @@ class GateGradients:
         batch, length = updates.shape
         first = torch.arange(batch, device=held.device)
         p = torch.cat([self.inputs.state.p, *(iteration.p for iteration in iterations)])
-        before = torch.cat([first.unsqueeze(1), held], 1)[:, :length]  # the state that each step finds
+        before = torch.cat([first.unsqueeze(1), held], 1)[:, :length]  # the state before each step
         self.v, self.uncapped = values_before_rounding(p[before], self.inputs.state.acc, updates, self.inputs.real)
         self.terms: List[UpdateTerms] = []
         if iterations and self.learned:

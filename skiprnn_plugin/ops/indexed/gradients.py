@@ -19,7 +19,7 @@ MANY = 64  # rows from which on a product of their own is worthwhile
 
 
 class StateGradients:
-    """The gradients of the state that each sequence holds where the backward pass stands.
+    """The gradients of the state that each sequence holds at the current point of the backward pass.
 
     Attributes:
         h: one tensor [B, H] for each layer.

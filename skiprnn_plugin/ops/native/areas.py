@@ -1,4 +1,4 @@
-"""Large areas of memory that are used again: a training update needs one as large as the last one did, and new memory
+"""A pool of large areas of memory: a training update needs one as large as the last one did, and new memory
 has to be cleared by the system first, which is slow on virtual machines."""
 
 import mmap

@@ -55,7 +55,7 @@ typedef struct {
     int64_t batch, steps; /* fewer than 2^31 steps */
     int64_t last_only;    /* 1: the output is that of the last real step; 0: of every step */
     int64_t threads;      /* the most threads to use; 1 or more */
-    int64_t keep_limit;   /* in floats: records that all fit also keep what a backward would otherwise compute again */
+    int64_t keep_limit;   /* in floats: if the records of all steps fit in this, they also hold what a backward would compute again */
     const float *x;       /* [B, T, D], contiguous in D */
     int64_t x_batch_stride; /* in floats */
     int64_t x_step_stride;
@@ -214,7 +214,7 @@ const int64_t *skiprnn_stream_wanted(const skiprnn_stream *stream);
 /* How many steps a row can skip before the sample that it wants; SKIPRNN_NEVER if it wants none. */
 int64_t skiprnn_stream_wait(const skiprnn_stream *stream, int64_t row);
 
-/* Reads a sample of every row, x [count, D]; each has to be the one that its row wants. Their time goes on by 1. */
+/* Reads a sample of every row, x [count, D]; each has to be the one that its row wants. Their time advances by 1. */
 int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x);
 
 /* Time goes on without samples: by steps[i] for row i, or by `same` for every row if `steps` is NULL; neither may be

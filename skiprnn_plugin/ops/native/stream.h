@@ -1,4 +1,4 @@
-/* A stream without its arithmetic: which rows want which sample, and how time goes on. */
+/* A stream without its arithmetic: which rows want which sample, and how time advances. */
 #ifndef SKIPRNN_STREAM_H
 #define SKIPRNN_STREAM_H
 
