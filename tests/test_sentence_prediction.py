@@ -10,6 +10,7 @@ from fairseq.data.data_utils import collate_tokens
 
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
+from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.hub import from_pretrained
 from skiprnn_plugin.models.text import SkipRNNTextModel
 from skiprnn_plugin.prepare.binarize import write_items
@@ -39,7 +40,7 @@ def reviews(tmp_path_factory):
     write_archive(folder.path / "aclImdb_v1.tar.gz", FILES)
     make, train = commands_of(PAGE, "skiprnn-prepare imdb", "fairseq-train data/imdb")
     folder.run(make, bpe="sentencepiece", vocab_size=40, min_count=1, valid_fraction=0.25)
-    return folder, validation(folder, train, **TINY)
+    return folder, validation(folder, train, **TINY, log_file="train.log")
 
 
 @pytest.fixture
@@ -199,8 +200,12 @@ def test_what_a_hub_refuses(hub, call, message):
         call(hub)
 
 
-def test_other_commands_take_the_checkpoint(reviews, monkeypatch, capsys, tmp_path):
+def test_other_commands_take_the_checkpoint_or_the_log(reviews, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(reviews[0].path)
+    assert report(["train.log", "--json"]) == 0
+    ((run,),) = [group["runs"] for group in json.loads(capsys.readouterr().out)]
+    assert run["metrics"]["accuracy"] == float(reviews[1]["valid_accuracy"])
+    assert run["options"]["shorten_method"] == "truncate"
     assert plot(["tradeoff", "runs/imdb", "--output", str(tmp_path / "t.png")]) == 0
     fraction = float(reviews[1]["valid_update_fraction"])
     assert f"| {fraction:.4g} | {reviews[1]['valid_accuracy']} |" in capsys.readouterr().out

@@ -47,7 +47,8 @@ def scan_log(path: Path, split: Optional[str]) -> Log:
             for line in lines:
                 if "{'_name'" in line:
                     config = line[line.index("{'_name'") :]
-                elif '_loss"' in line and line.rstrip().endswith("}"):  # the last line may be half written
+                elif '_loss"' in line and "{" in line and line.rstrip().endswith("}"):
+                    # In a log that was cut, a line may lack its beginning or its end
                     logged.append(line[line.index("{") :])
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
@@ -73,7 +74,7 @@ def _parse_options(path: Path, text: str) -> Dict[str, Any]:
 def _evaluate(node: ast.AST):
     """As :func:`ast.literal_eval`, and ``Namespace(...)``, which fairseq prints for what is configured by argparse.
 
-    Numbers may be ``inf`` and ``nan``.
+    Numbers may be ``inf`` and ``nan``. Other names are texts: fairseq's enumerations print their members so.
     """
     if isinstance(node, ast.Dict):
         return {_evaluate(key): _evaluate(value) for key, value in zip(node.keys, node.values)}
@@ -85,8 +86,8 @@ def _evaluate(node: ast.AST):
         return options
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_evaluate(node.operand)
-    if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
-        return float(node.id)
+    if isinstance(node, ast.Name):
+        return float(node.id) if node.id in ("inf", "nan") else node.id
     return ast.literal_eval(node)
 
 

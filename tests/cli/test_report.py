@@ -52,6 +52,14 @@ def test_checkpoint_and_log_give_fairseqs_own_numbers(prints, tiny):
     assert 0 < from_checkpoint["metrics"]["update_fraction"] < 1  # so that it is worth comparing
 
 
+def test_a_log_that_begins_within_a_line(prints, tiny, tmp_path):
+    """As after ``tail -c``: what is left of the line is no validation."""
+    log = tmp_path / "train.log"
+    log.write_text('0.5", "valid_loss": "0.7", "valid_num_updates": "2"}\n' + tiny["seed1"].log.read_text())
+    (group,) = report_json(prints, log)
+    assert agree(group["runs"][0]["metrics"], tiny["seed1"].logged)
+
+
 def test_test_split(prints, tiny):
     seed1 = tiny["seed1"]
     (group,) = report_json(prints, seed1.checkpoint, seed1.log, "--split", "test")
