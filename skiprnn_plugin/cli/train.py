@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import fcntl
-import importlib.util
 import math
 import os
 import signal
@@ -16,6 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Se
 
 from ..arguments import UserError, as_option, as_option_errors
 from ..parameters import PLANNED
+from ..reading import first_sentence
 from .command import add_version, as_table, run_command
 from .plot import samples
 from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
@@ -326,14 +326,18 @@ def _shown_warnings() -> Iterator[None]:
 
 
 def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: int) -> List[str]:
-    """Draw a few recordings of the split, unless matplotlib is missing; returns a sentence that says what was drawn."""
-    if importlib.util.find_spec("matplotlib") is None:
-        return []
+    """Draw a few recordings of the split; returns a sentence that says what was drawn. If that can't be done, a warning
+    says why, and nothing is returned: the model and its table are worth more than the picture."""
     parser, picture = argparse.ArgumentParser(), args.save_dir / PICTURE
     samples.add_arguments(parser)
     number = str(min(recordings, 4))
     options = [str(checkpoint), "--split", split, "--output", str(picture), "--num-sequences", number]
-    samples.run(parser.parse_args(options))
+    try:
+        samples.run(parser.parse_args(options))
+    except Exception as error:  # matplotlib, which is optional, is missing or broken in any way
+        reason = error if isinstance(error, UserError) else first_sentence(error)
+        print(f"{PROGRAM}: warning: {picture} is not drawn: {reason}", file=sys.stderr)
+        return []
     return [f"{picture}: which samples the model used, of {number} recordings of split {split}"]
 
 

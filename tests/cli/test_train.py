@@ -48,6 +48,30 @@ def test_trains_and_says_how_to_predict(prints, source, tmp_path):
     assert estimator.max_updates == 3 and estimator.history_[-1]["num_updates"] == 3
 
 
+@pytest.mark.parametrize(
+    "place, error, reason",
+    [
+        ("plot.figures.load_matplotlib", ImportError("No module named 'matplotlib'"), "needs matplotlib (No module"),
+        ("plot.figures.load_matplotlib", AttributeError("_ARRAY_API not found"), "AttributeError: _ARRAY_API not"),
+        ("train.samples.run", OSError(errno.ENOSPC, "No space left on device"), "OSError: [Errno 28] No space left"),
+    ],
+)
+def test_without_a_picture(capsys, source, tmp_path, monkeypatch, place, error, reason):
+    """The model and the table do not need it."""
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(f"skiprnn_plugin.cli.{place}", fail)
+    run = tmp_path / "run"
+    assert main([*map(str, (source, "--save-dir", run, *QUICK))]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("| split | accuracy |") and "samples.png" not in printed.out
+    warning = printed.err.splitlines()[-1]
+    assert warning.startswith(f"skiprnn-train: warning: {run}/samples.png is not drawn: {reason}")
+    assert sorted(path.name for path in run.iterdir()) == ["checkpoint_best.pt", "data"]
+
+
 def test_whole_numbers_as_labels(prints, tmp_path):
     """The estimator that loads the model knows them as numbers."""
     labels = np.arange(20) % 2 * 10 + 1
