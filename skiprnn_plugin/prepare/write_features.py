@@ -178,7 +178,8 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
     except ValueError as error:
         if not source.leaves_out:
             raise ValueError(f"sequence {source.rows[position]['sequence']!r}: {error}") from error
-        reason = " ".join(str(error).split())
+        # A path in it may have bytes that are not UTF-8, which the log could not hold
+        reason = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
         return np.zeros((0, source.width), dtype), Outcome(0, reason), np.zeros(source.width)
 
 

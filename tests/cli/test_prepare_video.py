@@ -124,6 +124,14 @@ def test_what_is_missing_or_broken_is_passed_over(prints, tmp_path, source, corn
     assert (tmp_path / "dest/classes.txt").read_text().split() == CLASSES
 
 
+def test_a_broken_video_below_a_path_that_is_not_utf_8(prints, tmp_path, corner_encoder):
+    source = write_ucf101(tmp_path / os.fsdecode(b"caf\xe9"))
+    (source / "UCF-101/Archery/v_Archery_g08_c01.avi").write_text("No video at all.\n" * 100)
+    prints(main, *command(source, tmp_path / "dest"))
+    (reason,) = json.loads((tmp_path / "dest/prepare.json").read_text())["passed_over"].values()
+    assert reason.startswith(f"{tmp_path}/caf\\udce9/UCF-101/Archery/v_Archery_g08_c01.avi: can't be read as a video")
+
+
 @pytest.mark.parametrize("task", ["feature_classification", "feature_localization"])
 def test_models_are_trained_on_it(prints, tmp_path, own, corner_encoder, task):
     """With a class that no video has."""
