@@ -29,6 +29,13 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".")
 
 
+def describe_os_error(error: OSError) -> str:
+    """What the system could not do, in one line: "FILE: reason" if it was about a file."""
+    if error.strerror is None:  # raised by Python code, with a text alone
+        return " ".join(str(error).split()) or type(error).__name__
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
 def first_sentence(error: BaseException) -> str:
     """The type and the first sentence of an exception that another library raised."""
     lines = str(error).strip().split("\n")

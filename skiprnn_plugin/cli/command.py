@@ -11,6 +11,7 @@ from typing import Callable, Optional, Sequence
 from .._fairseq.missing import explain
 from ..arguments import UserError
 from ..quiet import no_notes
+from ..reading import describe_os_error
 from ..version import __version__
 
 
@@ -22,8 +23,8 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -> int:
     """Call ``function``, print the text that it returns, and return the exit code.
 
-    A :class:`UserError`, and that fairseq is missing, is printed on standard error as one line, and the exit code is 2;
-    Ctrl-C makes it 130.
+    A :class:`UserError`, an OSError, such as for a file that may not be read, and that fairseq is missing, is printed
+    on standard error as one line, and the exit code is 2; Ctrl-C makes it 130.
     Characters that a terminal's encoding lacks are printed as Python's escapes.
     """
     for stream in (sys.stdout, sys.stderr):
@@ -32,28 +33,46 @@ def run_command(name: str, function: Callable[..., Optional[str]], *arguments) -
     try:
         with _quiet():
             result = function(*arguments)
+        if result is not None:
+            _print_result(result)
     except UserError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
-        return 2
+        message = str(error)
+    except BrokenPipeError:  # of output that the function prints itself
+        raise
+    except OSError as error:
+        message = _describe(error)
     except ModuleNotFoundError as error:
         message = explain(error)
         if message is None:
             raise
-        print(f"{name}: error: {message}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130  # 128 + the number of SIGINT, as in shells
-    if result is not None:
-        try:
-            print(result, flush=True)
-        except BrokenPipeError:  # head and less stop reading early
-            drop_output()
-    return 0
+    else:
+        return 0
+    print(f"{name}: error: {message}", file=sys.stderr)
+    return 2
+
+
+def _print_result(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # head and less stop reading early
+        drop_output()
+
+
+def _describe(error: OSError) -> str:
+    """As :func:`describe_os_error`, and if standard output can't be written, on a full disk for instance, that."""
+    try:
+        print(end="", flush=True)
+    except OSError as unwritten:
+        drop_output()
+        return f"standard output: {unwritten.strerror}"
+    return describe_os_error(error)
 
 
 def drop_output() -> None:
-    """Drop what is still to be printed, as nobody reads it. Python would otherwise report the broken pipe again when it
+    """Drop what is still to be printed, as it can't be. Python would otherwise report the error again when it
     flushes."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

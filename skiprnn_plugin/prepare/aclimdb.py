@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..reading import is_hidden, show_progress
+from ..reading import describe_os_error, is_hidden, show_progress
 
 TOP = "aclImdb"
 SPLITS = ("train", "test")
@@ -49,9 +49,12 @@ def read_aclimdb(source: Path) -> Dict[str, List[Review]]:
             leads out of it; a file in the four folders is not a review, is empty, is not UTF-8, or has the same number
             as another; one of the folders has no reviews.
     """
-    if not source.exists():
-        raise ValueError(f"{source}: no such file or folder")
-    files = _in_folder(source) if source.is_dir() else _in_archive(source)
+    try:
+        if not source.exists():
+            raise ValueError(f"{source}: no such file or folder")
+        files = _in_folder(source) if source.is_dir() else _in_archive(source)
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(describe_os_error(error)) from error
     found: Dict[Tuple[str, str], Dict[int, Review]] = {(split, label): {} for split in SPLITS for label in LABELS}
     for name, content in show_progress(files, str(source), unit=" reviews"):
         split, label, file = name.split("/", 2)

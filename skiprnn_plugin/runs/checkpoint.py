@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 
 from ..arguments import UserError, as_option, as_option_errors
 from ..dials import DIALS
-from ..reading import first_sentence, show_progress
+from ..reading import describe_os_error, first_sentence, show_progress
 from .find import is_checkpoint
 from .logs import read_log
 from .rows import reported_split
@@ -90,7 +90,9 @@ def load_named_hub(path: Union[str, Path], overrides: Dict[str, Any]):
     try:
         with as_option_errors(DIALS):
             hub = from_pretrained(path, **overrides)
-    except (OSError, TypeError, ValueError) as error:
+    except OSError as error:
+        raise UserError(describe_os_error(error)) from error
+    except (TypeError, ValueError) as error:
         raise UserError(str(error)) from error
     check_sequences(path, hub.task, hub.cfg.task._name)
     return hub

@@ -1,6 +1,7 @@
 """A user's own sequences as the model reads them, from files, texts and the lines of standard input."""
 
 import contextlib
+import errno
 import sys
 import textwrap
 from pathlib import Path
@@ -52,10 +53,22 @@ def check_inputs(hub: SkipRNNHub, files: Sequence[str], texts: Sequence[str]) ->
     for file in files:
         if file == STANDARD_INPUT:
             continue
-        if not Path(file).is_file():
-            raise UserError(f"{file}: no such file")
+        _check_exists(file, "texts" in hub.input_kinds)
         if _suffix(file) not in suffixes and not (reads_videos and is_video(file)):
             raise UserError(f"{file}: expected {' or '.join(kinds)}, as models of task {task} read")
+
+
+def _check_exists(file: str, is_perhaps_text: bool) -> None:
+    """Raise :class:`UserError` unless there is such a file. For a model that reads texts, a name may be a text."""
+    hint = "; a text is given by --text" if is_perhaps_text else ""
+    try:
+        if Path(file).is_file():
+            return
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise UserError(f"{' '.join(file.split())[:NAME_WIDTH]}...: {error.strerror}{hint}") from error
+    raise UserError(f"{file}: no such file{hint}")
 
 
 def _find_readers(hub: SkipRNNHub) -> Dict[str, Callable[[str], Any]]:

@@ -309,6 +309,8 @@ def test_several_numbers_and_two_directions():
     [
         ("adding", ["absent.npy"], "absent.npy: no such file"),
         ("adding", ["folder.npy"], "folder.npy: no such file"),
+        ("words", ["good film"], "good film: no such file; a text is given by --text"),
+        ("words", ["good film " * 40], f"{'good film ' * 6}...: File name too long; a text is given by --text"),
         ("adding", [], "expected an INPUT or --text, got none"),
         ("adding", ["pair.npy", "--batch-size", 0], "--batch-size: expected at least 1, got 0"),
         ("adding", ["pair.npy", "--threshold", 0.0], "--threshold: expected a number above 0 and at most 1, got 0.0"),
