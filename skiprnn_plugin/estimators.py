@@ -12,7 +12,7 @@ import numpy as np
 from .arguments import check_size
 from .estimator_inputs import ONE, Recordings, as_labels, as_recordings, as_targets, fingerprint, name_classes
 from .parameters import PLANNED, describe, read_params
-from .quiet import no_notes
+from .quiet import quiet_imports
 from .reading import LARGEST
 from .writing import write_whole
 
@@ -154,7 +154,7 @@ class SkipRNNEstimator(BaseEstimator):
         arrays = as_recordings(X, LARGEST if params["normalize"] else float(np.finfo(np.float32).max))
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
-        with no_notes():  # fairseq changes it when it is imported
+        with quiet_imports():
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
             from .training import choose_stage, plan_training, train
@@ -260,7 +260,7 @@ class SkipRNNEstimator(BaseEstimator):
             FileNotFoundError: the file does not exist, or the folder holds no model.
             ValueError: the file was not written by ``save``, or by that of another class.
         """
-        with no_notes():
+        with quiet_imports():
             from .checkpoints import find_checkpoint, read_state
         path = find_checkpoint(path)
         extra = read_state(path)["extra_state"]
@@ -356,7 +356,7 @@ class SkipRNNRegressor(RegressorMixin, SkipRNNEstimator):
 
 def load_hub(checkpoint: bytes):
     """The model of a checkpoint as a :class:`skiprnn_plugin.hub.SkipRNNHub`."""
-    with no_notes():
+    with quiet_imports():
         from .hub import from_pretrained
         from .training import usual_torch
 

@@ -27,7 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ._fairseq.meters import separate_meters
 from .predictions import CRITERIONS
-from .quiet import no_notes
+from .quiet import quiet_training
 from .reading import show_progress
 
 VALIDATIONS = 25  # in a training
@@ -285,7 +285,7 @@ def configure(plan: Plan, save_dir: str) -> DictConfig:
 def _quiet() -> Iterator[None]:
     """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch, nor
     those of the criterion about the last stage's samples, as another may be chosen."""
-    with no_notes(), warnings.catch_warnings():
+    with quiet_training(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*pin_memory")
         warnings.filterwarnings("ignore", message="--target-fraction: ")

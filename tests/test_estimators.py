@@ -15,6 +15,7 @@ import pytest
 import torch
 from fairseq.checkpoint_utils import save_checkpoint
 from fairseq.logging import metrics
+from fairseq.trainer import Trainer
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -25,7 +26,7 @@ from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, as_targets, name_classes
 from skiprnn_plugin.parameters import draw_seed
-from skiprnn_plugin.quiet import no_notes
+from skiprnn_plugin.quiet import quiet_imports
 from skiprnn_plugin.training import choose_stage
 
 from .command_line import ROOT, run
@@ -249,10 +250,27 @@ def test_meters_of_another_run_in_the_program():
     metrics.reset()
 
 
+def test_the_program_logs_while_a_model_is_trained(caplog, monkeypatch):
+    """As in another thread; fairseq's notes are not logged, also if a logger had a level of its own."""
+
+    def step(self, samples):
+        logging.getLogger("program").info("a step")
+        return train_step(self, samples)
+
+    train_step = Trainer.train_step
+    monkeypatch.setattr(Trainer, "train_step", step)
+    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, "fairseq")
+    small(max_updates=3).fit(*make_recordings(12, seed=0))
+    assert [(record.name, record.message) for record in caplog.records] == [("program", "a step")] * 3
+    levels = [logging.getLogger(name).level for name in ("fairseq", "fairseq_cli", "skiprnn_plugin")]
+    assert levels == [logging.DEBUG, logging.NOTSET, logging.NOTSET]
+
+
 @pytest.mark.parametrize("is_last", [0, 1])
 def test_logging_is_as_before_when_the_last_of_two_threads_is_done(is_last):
     manager, handlers = logging.root.manager, logging.root.handlers[:]
-    blocks = [no_notes(), no_notes()]
+    blocks = [quiet_imports(), quiet_imports()]
     assert manager.disable == 0
     for block in blocks:
         block.__enter__()

@@ -10,7 +10,7 @@ from typing import Callable, Optional, Sequence
 
 from .._fairseq.missing import explain
 from ..arguments import UserError
-from ..quiet import no_notes
+from ..quiet import quiet_imports
 from ..reading import describe_os_error
 from ..version import __version__
 
@@ -80,7 +80,7 @@ def drop_output() -> None:
 @contextlib.contextmanager
 def _quiet():
     """Silence what fairseq, hydra, torch, matplotlib and users' plugins print, log and warn, also on import."""
-    with no_notes(), contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+    with quiet_imports(), contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
