@@ -2,9 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Optional
+from typing import Any, Collection, Dict, List, Optional, Sequence
 
-from ..arguments import UserError, as_option
+from ..arguments import PATHS, UserError, as_option
 from ..dials import DIALS
 from ..reading import first_sentence
 from ..runs.checkpoint import import_user_dir
@@ -58,15 +58,7 @@ def add_loading_arguments(parser: argparse.ArgumentParser, dials: Collection[str
 def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
     """Import ``--user-dir``, if it is given; returns the options that ``--set`` and the dials give, by name. A command
     may have some of the dials, or none."""
-    from omegaconf import OmegaConf
-
-    for setting in args.set:
-        if not setting.partition("=")[1]:
-            raise UserError(f"--set {setting}: expected NAME=VALUE")
-    try:
-        overrides = OmegaConf.to_container(OmegaConf.from_dotlist(args.set))
-    except Exception as error:  # YAML's and omegaconf's own
-        raise UserError(f"--set {' '.join(args.set)}: can't be read ({first_sentence(error)})") from error
+    overrides = _read_settings(args.set)
     if args.user_dir:
         import_user_dir(args.user_dir)
     dials = {name: getattr(args, name) for name in DIALS if getattr(args, name, None) is not None}
@@ -74,6 +66,26 @@ def prepare_loading(args: argparse.Namespace) -> Dict[str, Any]:
         if name in overrides:
             raise UserError(f"{as_option(name)}: expected no --set {name} beside it, got both")
     return {**overrides, **dials}
+
+
+def _read_settings(settings: Sequence[str]) -> Dict[str, Any]:
+    """The options of ``--set``, by name. Paths are taken as they are, except null, other values are read as YAML: that
+    would read ``on`` as True, and leave out what follows `` #``."""
+    from omegaconf import OmegaConf
+
+    paths, others = {}, []
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator:
+            raise UserError(f"--set {setting}: expected NAME=VALUE")
+        if name.endswith(PATHS):
+            paths[name] = None if value == "null" else value
+        else:
+            others.append(setting)
+    try:
+        return {**OmegaConf.to_container(OmegaConf.from_dotlist(others)), **paths}
+    except Exception as error:  # YAML's and omegaconf's own
+        raise UserError(f"--set {' '.join(others)}: can't be read ({first_sentence(error)})") from error
 
 
 def add_sweep_argument(parser: argparse.ArgumentParser) -> None:

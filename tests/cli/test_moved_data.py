@@ -1,9 +1,11 @@
 """The commands that load checkpoints, where the data that a model was trained with now lie elsewhere."""
 
 import json
+from argparse import Namespace
 
 import pytest
 
+from skiprnn_plugin.cli.loading import prepare_loading
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.report import main as report
 
@@ -32,6 +34,20 @@ def test_one_option_says_where_they_are(prints, fails, run, tmp_path):
     prints(plot, *samples, *moved)
     where = "got 'gone'; if it was moved: --set data_dir=DIR, in Python from_pretrained(..., data_dir=DIR))"
     assert where in fails(plot, *samples, "--set", "data_dir=gone")
+
+
+@pytest.mark.parametrize("name", ["mnist #2", "on", "1_000", "a: b", "{x}"])
+def test_a_folder_of_any_name(prints, run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    write_digits(tmp_path / name, test=3)
+    printed = prints(report, run, "--table", "mnist", "--set", f"data_dir={name}")
+    assert printed.endswith("Held-out split: test, 3 sequences.\n")
+
+
+def test_no_file():
+    given = ["embedding_path=null", "decoder_embed_path=no", "min_skip=null", "gate=on"]
+    expected = {"embedding_path": None, "decoder_embed_path": "no", "min_skip": None, "gate": True}
+    assert prepare_loading(Namespace(set=given, user_dir=None)) == expected
 
 
 def test_runs_repeat_each_other_wherever_the_data_were(prints, run, tmp_path):
