@@ -40,9 +40,7 @@ def find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str] = Non
     """The file of a checkpoint. For the arguments and errors see :func:`skiprnn_plugin.hub.from_pretrained`."""
     if zoo.is_name(path):
         return zoo.find(path)
-    if "://" in str(path):
-        path = file_utils.load_archive_file(str(path))
-    path = Path(path)
+    path = Path(_download(str(path)) if "://" in str(path) else path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or folder")
     if not path.is_dir():
@@ -52,6 +50,17 @@ def find_checkpoint(path: Union[str, Path], checkpoint_file: Optional[str] = Non
         if (path / name).is_file():
             return path / name
     raise FileNotFoundError(f"{path}: holds no {' or '.join(names)}")
+
+
+def _download(address: str) -> str:
+    """The path of the file or folder that fairseq loads from an address, or keeps from the last time."""
+    try:
+        path = file_utils.load_archive_file(address)
+    except Exception as error:  # of the address, or of what was found there, as other than archives are refused
+        raise ValueError(f"{address}: can't be loaded ({first_sentence(error)})") from error
+    if path is None:
+        raise FileNotFoundError(f"{address}: nothing can be loaded from this address")
+    return path
 
 
 def load_model(path: Path, overrides: Optional[Dict[str, Any]] = None) -> LoadedModel:

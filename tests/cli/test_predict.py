@@ -389,6 +389,17 @@ def test_names_the_checkpoint(fails, files, what):
     assert f"error: {what}: " in fails(main, what, "pair.npy")
 
 
+@pytest.mark.parametrize(
+    "address, message",
+    [
+        ("http://127.0.0.1:1/x.pt", "nothing can be loaded from this address"),
+        ("unknown://x.tar.gz", "can't be loaded ("),
+    ],
+)
+def test_an_address_that_can_not_be_loaded(fails, files, address, message):
+    assert f"error: {address}: {message}" in fails(main, address, "pair.npy")
+
+
 def test_a_library_that_is_missing(fails, checkpoints, monkeypatch):
     """As sentencepiece may be, where texts are to be cut as its model does it."""
 
