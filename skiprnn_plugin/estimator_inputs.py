@@ -107,6 +107,8 @@ def as_recordings(X: Recordings, limit: float = LARGEST) -> List[np.ndarray]:
     if isinstance(X, (str, dict)) or hasattr(X, "columns") or is_sparse or not hasattr(X, "__len__"):
         # A DataFrame has columns
         raise ValueError(f"X: {NUMBERS}, got {'sparse ' if is_sparse else ''}{type(X).__name__}")
+    if getattr(X, "ndim", 1) == 0:  # numpy's numbers, and arrays and tensors of one number
+        raise ValueError(f"X: {NUMBERS}, got shape ()")
     if len(X) == 0:
         raise ValueError("X: expected recordings, got none")
     if isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind in "iuf":

@@ -331,6 +331,9 @@ def test_bad_parameters(params, message):
     [
         ([], "X: expected recordings, got none"),
         ("text", r"X: expected a list of arrays \[T, D\], or an array \[N, T, D\], got str"),
+        (np.float64(3), r"X: expected a list of arrays \[T, D\], or an array \[N, T, D\], got shape \(\)"),
+        (np.array(3), r"X: expected a list of arrays .*, got shape \(\)"),
+        (torch.tensor(3.0), r"X: expected a list of arrays .*, got shape \(\)"),
         ([np.ones((3, 2)), np.ones((3, 1))], r"X\[1\]: expected 2 numbers in a sample, as in X\[0\], got 1"),
         ([np.ones((3, 2, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(3, 2, 2\)"),
         ([np.ones((0, 2))], r"X\[0\]: expected numbers \[T, D\], got float64 \(0, 2\)"),
