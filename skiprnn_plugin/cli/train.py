@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import math
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -342,7 +343,8 @@ def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: in
 
 
 def _say_how_to_predict(args: argparse.Namespace) -> str:
-    return f"{args.save_dir}: the model, which predicts by\n\n    skiprnn-predict {args.save_dir} RECORDING.npy"
+    command = f"skiprnn-predict {shlex.quote(str(args.save_dir))} RECORDING.npy"
+    return f"{args.save_dir}: the model, which predicts by\n\n    {command}"
 
 
 if __name__ == "__main__":

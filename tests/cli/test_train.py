@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,12 @@ def test_trains_and_says_how_to_predict(prints, source, tmp_path):
     estimator = SkipRNNClassifier.load(run)
     assert estimator.predict(RECORDINGS[:1])[0] == label in LABELS
     assert estimator.max_updates == 3 and estimator.history_[-1]["num_updates"] == 3
+
+
+def test_the_command_to_predict_can_be_copied(prints, source, tmp_path):
+    printed = prints(main, source, "--save-dir", tmp_path / "run a", *QUICK)
+    (command,) = [line for line in printed.splitlines() if "skiprnn-predict" in line]
+    assert shlex.split(command) == ["skiprnn-predict", f"{tmp_path}/run a", "RECORDING.npy"]
 
 
 @pytest.mark.parametrize(
