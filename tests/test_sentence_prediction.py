@@ -202,10 +202,11 @@ def test_what_a_hub_refuses(hub, call, message):
 
 def test_other_commands_take_the_checkpoint_or_the_log(reviews, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(reviews[0].path)
-    assert report(["train.log", "--json"]) == 0
-    ((run,),) = [group["runs"] for group in json.loads(capsys.readouterr().out)]
-    assert run["metrics"]["accuracy"] == float(reviews[1]["valid_accuracy"])
-    assert run["options"]["shorten_method"] == "truncate"
+    assert report(["train.log", "runs/imdb", "--json"]) == 0
+    runs = [run for group in json.loads(capsys.readouterr().out) for run in group["runs"]]
+    accuracy = float(reviews[1]["valid_accuracy"])
+    assert [run["metrics"]["accuracy"] for run in runs] == [pytest.approx(accuracy, rel=1e-5)] * 2
+    assert [run["options"]["shorten_method"] for run in runs] == ["truncate"] * 2
     assert plot(["tradeoff", "runs/imdb", "--output", str(tmp_path / "t.png")]) == 0
     fraction = float(reviews[1]["valid_update_fraction"])
     assert f"| {fraction:.4g} | {reviews[1]['valid_accuracy']} |" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from ..runs.checkpoint import sweep_runs
 from ..runs.find import find_file, find_files
 from ..runs.groups import Group, assign_tables, deviation, find_faults, group_runs, mean
 from ..runs.plain_table import group_models, make_plain_tables
-from ..runs.saved import as_saved
+from ..runs.saved import as_plain, as_saved
 from ..runs.tables import TABLES, Column, Table, find_table
 from .command import add_version, as_table, run_command
 from .loading import RUN_HELP, add_loading_arguments, add_sweep_argument, check_split, prepare_sweep
@@ -96,7 +96,7 @@ def report(args: argparse.Namespace) -> str:
         split = args.split or table.split
         lines += [as_saved(group, table, split) for group in shown]
         sections.append((f"## {table.title}\n\n" if len(tables) > 1 else "") + as_markdown(shown, table, split))
-    return json.dumps(lines, indent=2, default=list) if args.json else "\n\n".join(sections)
+    return json.dumps(lines, indent=2, default=as_plain) if args.json else "\n\n".join(sections)
 
 
 def as_markdown(groups: Sequence[Group], table: Table, split: str) -> str:

@@ -2,8 +2,9 @@
 
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Collection, Dict, List, Mapping, Optional
 
 from ..arguments import UserError
 from .groups import Group, deviation, mean
@@ -38,6 +39,16 @@ def as_saved(group: Group, table: Table, split: str) -> Dict[str, Any]:
 
 def _as_json(metrics: Dict[str, float]) -> Dict[str, Optional[float]]:
     return {name: _finite(value) for name, value in metrics.items() if name not in SPEED}
+
+
+def as_plain(value: Any) -> Any:
+    """What JSON can hold of an option's value, for ``json.dumps``: the containers of omegaconf and argparse as
+    dictionaries and lists, anything else, such as members of fairseq's enumerations, as text."""
+    if isinstance(value, Namespace):
+        return vars(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Collection) else str(value)
 
 
 def _finite(value: Optional[float]) -> Optional[float]:

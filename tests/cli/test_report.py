@@ -2,14 +2,19 @@
 
 import json
 import sys
+from argparse import Namespace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from fairseq.dataclass.constants import ChoiceEnum
+from omegaconf import OmegaConf
 
 from skiprnn_plugin.cli.report import as_markdown, main
 from skiprnn_plugin.runs.groups import Group
 from skiprnn_plugin.runs.rows import describe, find_row
 from skiprnn_plugin.runs.run import Run
+from skiprnn_plugin.runs.saved import as_plain
 from skiprnn_plugin.runs.tables import TABLES
 
 from ..command_line import ROOT, run
@@ -50,6 +55,21 @@ def test_checkpoint_and_log_give_fairseqs_own_numbers(prints, tiny):
     assert agree(from_log["metrics"], seed1.logged)
     assert agree(from_checkpoint["metrics"], seed1.logged)
     assert 0 < from_checkpoint["metrics"]["update_fraction"] < 1  # so that it is worth comparing
+
+
+def test_options_that_json_can_not_hold():
+    options = {
+        "of omegaconf": OmegaConf.create({"betas": [0.9, {"x": 1}]}),
+        "of argparse": Namespace(betas=(0.9, 0.98)),
+        "of fairseq": ChoiceEnum(["none", "truncate"]).truncate,
+        "of pathlib": Path("data"),
+    }
+    assert json.loads(json.dumps(options, default=as_plain)) == {
+        "of omegaconf": {"betas": [0.9, {"x": 1}]},
+        "of argparse": {"betas": [0.9, 0.98]},
+        "of fairseq": "truncate",
+        "of pathlib": "data",
+    }
 
 
 def test_a_log_that_begins_within_a_line(prints, tiny, tmp_path):
