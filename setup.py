@@ -16,7 +16,7 @@ from setuptools.errors import CompileError
 ROOT = Path(__file__).parent
 VERSION = next(
     line.split('"')[1]
-    for line in (ROOT / "skiprnn_plugin" / "version.py").read_text().splitlines()
+    for line in (ROOT / "skiprnn_plugin" / "version.py").read_text(encoding="utf-8").splitlines()
     if line.startswith("__version__")
 )
 PLOT = ["matplotlib>=3.7"]  # the first version with legends outside the axes
@@ -132,7 +132,7 @@ setup(
     name="skiprnn-plugin",
     version=VERSION,
     description="Skip RNN (Campos et al., ICLR 2018) for fairseq: RNNs that learn which elements of a sequence to read",
-    long_description=(ROOT / "README.md").read_text(),
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     author="the skiprnn-plugin developers",
     url="https://arxiv.org/abs/1708.06834",

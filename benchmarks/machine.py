@@ -56,7 +56,7 @@ def find_commit() -> Optional[str]:
 def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
             if line.startswith(("model name", "Model")):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

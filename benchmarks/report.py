@@ -161,7 +161,7 @@ def json_file(text: str) -> Path:
 def read(text: str) -> Dict[str, Any]:
     """A type for argparse: the report in a file."""
     try:
-        report = json.loads(Path(text).read_text())
+        report = json.loads(Path(text).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"expected a report of benchmarks.run; {text}: {error}") from None
     if not isinstance(report, dict) or "measurements" not in report:

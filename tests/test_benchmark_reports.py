@@ -1,6 +1,7 @@
 """Reports of benchmarks: the summary, comparisons with the machine's limits, and merged reports."""
 
 import json
+import sys
 
 import pytest
 
@@ -8,6 +9,8 @@ from benchmarks import limits, report
 from benchmarks.merge import merge
 from benchmarks.shapes import SHAPES
 from benchmarks.summary import as_tables, summarize
+
+from .command_line import ROOT, run
 
 
 def entry(shape="mnist-b1", cell="gru", mode="inference", fraction=1.0, threads=1, contestant="native", us=1.0, **more):
@@ -155,3 +158,11 @@ def test_bad_reports_are_one_error(tmp_path, capsys):
             report.main(arguments)
         *_, line = capsys.readouterr().err.splitlines()
         assert stop.value.code == 2 and all(part in line for part in parts), line
+
+
+def test_reports_are_utf_8_in_any_locale(tmp_path):
+    """Edited by hand, for instance."""
+    (tmp_path / "a.json").write_text(json.dumps(whole([entry()], commit="é"), ensure_ascii=False), encoding="utf-8")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
+    process = run(sys.executable, "-m", "benchmarks.report", tmp_path / "a.json", cwd=ROOT, **locale)
+    assert process.returncode == 0, process.stderr

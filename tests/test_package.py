@@ -7,6 +7,8 @@ import zipfile
 
 import pytest
 
+from skiprnn_plugin.version import __version__
+
 from .command_line import PLUGIN, ROOT, run, train_options
 from .conftest import list_sources
 from .forked import run_forked
@@ -135,6 +137,12 @@ def test_metadata(distributions):
     versions = [value.rpartition(" ")[2] for value in metadata.get_all("Classifier") if "Python :: 3." in value]
     assert versions == ["3.10", "3.11", "3.12"]
     assert metadata.get_all("Project-URL") and "skiprnn_plugin/cli/plot/skiprnn.mplstyle" in archive.namelist()
+
+
+def test_builds_where_the_encoding_of_files_is_not_utf_8():
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    process = run(sys.executable, "setup.py", "--version", cwd=ROOT, **locale)
+    assert (process.returncode, process.stdout.strip()) == (0, __version__), process.stderr
 
 
 def test_uninstalling_leaves_nothing(distributions, tmp_path):

@@ -68,7 +68,7 @@ def main() -> None:
 
 def read(path: Path) -> list:
     """The runs in a file."""
-    lines = path.read_text().splitlines() if path.exists() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [{"cost_per_sample": None, **json.loads(line)} for line in lines]
 
 
@@ -100,7 +100,7 @@ def run_missing(args: argparse.Namespace, paths: dict, rows: list) -> None:
             row = {**run, **train(data, choice["cell"], budget, seed, choice["gate_init"])}
             rows.append(row)
             args.output.parent.mkdir(parents=True, exist_ok=True)
-            with open(args.output, "a") as file:
+            with open(args.output, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             print({name: value for name, value in row.items() if name != "trail"}, flush=True)
 

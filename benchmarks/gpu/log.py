@@ -34,7 +34,8 @@ class Log(NamedTuple):
         """The records so far, of one phase or of all; without a last line that another process is writing."""
         if not self.path.exists():
             return []
-        records = [json.loads(line) for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+        records = [json.loads(line) for line in lines if line.endswith("\n")]
         return [record for record in records if phase in ("", record["phase"])]
 
 

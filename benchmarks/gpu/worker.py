@@ -39,7 +39,7 @@ class Claims:
     def take(self, number: int, name: str) -> bool:
         """Claim an item; False if another process did."""
         try:
-            with open(self.folder / str(number), "x") as file:
+            with open(self.folder / str(number), "x", encoding="utf-8") as file:
                 file.write(f"{os.getpid()} {name}")
         except FileExistsError:
             return False
@@ -53,7 +53,7 @@ class Claims:
         found = {}
         for file in self.folder.iterdir():
             if file.suffix != ".done" and not file.with_suffix(".done").exists():
-                process, _, name = file.read_text().partition(" ")
+                process, _, name = file.read_text(encoding="utf-8").partition(" ")
                 if name:
                     found[int(process)] = name
         return found
