@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
 
+from skiprnn_plugin.cli.check_data import main as check_data
 from skiprnn_plugin.cli.plot import main as plot
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.report import main as report
@@ -76,6 +77,13 @@ def test_commands(reviews):
     (code,) = (block for block in read_code(PAGE, "python") if "SkipRNNTextModel" in block)
     label, *read = folder.run_program(code).splitlines()
     assert label in ("neg", "pos") and len(read) == 1
+
+
+def test_data_are_checked(reviews, monkeypatch, capsys):
+    monkeypatch.chdir(reviews[0].path)
+    options = "--task sentence_prediction --num-classes 2 --max-positions 200 --criterion sentence_prediction"
+    assert check_data(["data/imdb", *options.split()]) == 0
+    assert capsys.readouterr().out == "train: 6 sequences\nvalid: 2 sequences\n"
 
 
 def test_a_run_that_is_resumed(reviews):

@@ -27,7 +27,8 @@ def check(arguments: Sequence[str]) -> str:
         task = tasks.setup_task(cfg.task)
         for split in splits:
             task.load_dataset(split)
-        task.build_embedding()  # reads the file of word vectors, if one is named
+        if hasattr(task, "build_embedding"):  # fairseq's own tasks have none
+            task.build_embedding()  # reads the file of word vectors, if one is named
     except (ImportError, OSError, ValueError) as error:
         raise UserError(str(error)) from error
     return "\n".join(f"{split}: {len(task.dataset(split)):,} sequences" for split in splits)
