@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from skiprnn_plugin.arguments import as_option
 from skiprnn_plugin.cli.report import as_markdown
+from skiprnn_plugin.locking import HeldByAnother, lock
 from skiprnn_plugin.runs.groups import group_runs
 from skiprnn_plugin.runs.history import read_log_history
 from skiprnn_plugin.runs.rows import find_row
@@ -215,8 +216,8 @@ class Queue:
         # The recipes inherit the lock, so it is held until they have ended, even if this process is killed
         self.lock = (self.folder / "lock").open("w")
         try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock(self.lock.fileno())
+        except HeldByAnother:
             raise ValueError(f"RUNS: {runs} is in use by another all.sh, or by recipes that it left running") from None
 
     def work(self, jobs: Sequence[Job], end: float) -> int:

@@ -14,7 +14,18 @@ from .command_line import PLUGIN
 # The levels, from the bottom. A part imports only parts of lower levels, none of the same level.
 FLOORS = (
     # checks, messages and numbers, which need none of the other parts; the files of the trained models
-    {"arguments", "average_precision", "dials", "predictions", "quiet", "reading", "version", "writing", "zoo"},
+    {
+        "arguments",
+        "average_precision",
+        "dials",
+        "locking",
+        "predictions",
+        "quiet",
+        "reading",
+        "version",
+        "writing",
+        "zoo",
+    },
     # Skip RNN as functions of tensors, workarounds for fairseq bugs; parameters of the estimators
     {"ops", "_fairseq", "parameters"},
     # Skip RNN as torch modules; reading prepared data; loading checkpoints; logging metrics; training in a program

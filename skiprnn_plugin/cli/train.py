@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import fcntl
 import math
 import os
 import shlex
@@ -15,8 +14,10 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Set
 
 from ..arguments import UserError, as_option, as_option_errors
+from ..locking import HeldByAnother, hold
 from ..parameters import PLANNED
 from ..reading import first_sentence
+from ..writing import is_part, write_whole
 from .command import add_version, as_table, run_command
 from .plot import samples
 from .prepare.feature_file import OF_COLUMNS, ONE_FILE, add_file_arguments, name_division, read_file, refuse
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> str:
         raise UserError(f"{args.source}: no such file or folder")
     with _hold(args.save_dir), _unwound_by_sigterm():
         _check_save_dir(args.save_dir, args.source)  # another process may have ended just now
+        _remove_parts(args.save_dir)
         prepared = _prepare(args)
         held_out = _held_out(prepared.data)
         checkpoint = _train(args, prepared)
@@ -95,27 +97,22 @@ def _hold(folder: Path) -> Iterator[None]:
     """Make the folder of the run, and let no other process train in it meanwhile. A new folder that is empty in the end
     is removed."""
     is_new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise _not_written(error) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise UserError(
-            f"--save-dir: expected a folder of this run alone, another {PROGRAM} writes to {folder}"
-        ) from error
-    except OSError:  # a file system without locks
-        pass
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-        if is_new:
-            with contextlib.suppress(OSError):  # it is not empty
-                folder.rmdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(hold(folder))
+        except HeldByAnother as error:
+            raise UserError(
+                f"--save-dir: expected a folder of this run alone, another {PROGRAM} writes to {folder}"
+            ) from error
+        except OSError as error:
+            raise _not_written(error) from error
+        try:
+            yield
+        finally:
+            if is_new:
+                with contextlib.suppress(OSError):  # it is not empty
+                    folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -204,15 +201,25 @@ def _check_save_dir(folder: Path, source: Path) -> None:
 
 
 def _is_interrupted(path: Path) -> bool:
-    """Whether this command has written the data in the folder of a run, or has begun to."""
-    from ..prepare.new_folder import match_leftover
+    """Whether this command has written the data or the checkpoint in the folder of a run in part, or only the data."""
+    from ..prepare.new_folder import is_leftover
     from ..prepare.write_features import find_options
 
-    is_leftover = match_leftover(path, DATA) is not None
-    if path.name != DATA and not is_leftover:
+    if is_part(path, CHECKPOINT):
+        return True
+    is_begun = is_leftover(path, DATA)
+    if path.name != DATA and not is_begun:
         return False
     options = find_options(path)
-    return is_leftover if options is None else options.get("command") == PROGRAM
+    return is_begun if options is None else options.get("command") == PROGRAM
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what processes left that were killed while they wrote the checkpoint."""
+    for path in folder.iterdir():
+        if is_part(path, CHECKPOINT):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 class _Prepared(NamedTuple):
@@ -287,7 +294,6 @@ def _check_splits(data: Path, present: Set[str]) -> None:
 def _train(args: argparse.Namespace, prepared: _Prepared) -> Path:
     from ..parameters import describe
     from ..training import choose_stage, plan_training, train
-    from ..writing import write_whole
 
     data, predicts, params = prepared
     planned = {name: params[name] for name in PLANNED if name in params}

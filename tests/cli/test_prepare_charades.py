@@ -187,7 +187,7 @@ main(sys.argv[1:])
 """
     process = run_forked("-c", code, *arguments(source, tmp_path / "dest"), PYTHONPATH=ROOT)
     assert process.returncode == -signal.SIGKILL
-    (part,) = tmp_path.glob(".dest.*.part")
+    part = tmp_path / ".dest.partial"
     with open(part / "features.npy", "ab") as file:
         file.write(end)
     with open(part / "unfinished.log", "a") as file:

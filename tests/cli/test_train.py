@@ -110,6 +110,26 @@ def test_an_interrupted_run_is_repeated(prints, source, tmp_path, monkeypatch, p
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["checkpoint_best.pt", "data", "samples.png"]
 
 
+@pytest.mark.parametrize(
+    "left", [".data.lock", ".data.12345.part", ".checkpoint_best.pt.0123abcd.part", ".checkpoint_best.pt.12345.part"]
+)
+def test_a_killed_run_is_repeated(prints, fails, source, tmp_path, left):
+    """Killed while it wrote the data or the checkpoint."""
+    run = tmp_path / "run"
+    (run / ".data.partial").mkdir(parents=True)
+    if left == ".data.12345.part":
+        (run / left).mkdir()
+    else:
+        (run / left).write_text("half")
+    (run / "own.part").touch()
+    message = f"{run}, which holds own.part, not from an interrupted skiprnn-train"
+    assert message in fails(main, source, "--save-dir", run, *QUICK)
+    assert sorted(os.listdir(run)) == sorted([".data.partial", left, "own.part"])
+    (run / "own.part").unlink()
+    prints(main, source, "--save-dir", run, *QUICK)
+    assert sorted(os.listdir(run)) == ["checkpoint_best.pt", "data", "samples.png"]
+
+
 def interrupted(*arguments):
     raise KeyboardInterrupt
 

@@ -1,12 +1,14 @@
 """A folder exists whole or not at all, whatever happened to the processes that made it before."""
 
+import contextlib
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from skiprnn_plugin.arguments import UserError
+from skiprnn_plugin.locking import hold_file
+from skiprnn_plugin.prepare import new_folder as new_folder_module
 from skiprnn_plugin.prepare.new_folder import new_folder
 
 RECORD = "record.json"
@@ -20,14 +22,6 @@ def make(dest, content="new", overwrite=False):
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-@pytest.fixture
-def ended():
-    """The id of a process that has ended."""
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
 
 
 def test_replaces_only_when_told(tmp_path):
@@ -108,7 +102,7 @@ def test_puts_back_what_it_can_not_replace(tmp_path, monkeypatch):
     rename = os.rename
 
     def full(source, target):
-        if str(source).endswith(".part"):
+        if str(source).endswith(".partial"):
             raise OSError("disk full")
         rename(source, target)
 
@@ -118,36 +112,76 @@ def test_puts_back_what_it_can_not_replace(tmp_path, monkeypatch):
     assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"
 
 
-def test_tidies_up_after_killed_processes(tmp_path, ended):
-    others = [f".dest.{os.getppid()}.part", f".other.{ended}.part", ".dest.part", ".dest.x.part"]
-    for name in [f".dest.{ended}.part", *others]:
+# What earlier versions left, with the number of their process, which may be that of another one now
+LEFT_BY_EARLIER = [f".dest.{os.getpid()}", f".dest.{os.getppid()}", ".dest.999999999"]
+
+
+@pytest.mark.parametrize("part", [".dest.partial", *(f"{name}.part" for name in LEFT_BY_EARLIER)])
+def test_tidies_up_after_killed_processes(tmp_path, part):
+    others = [".dest.1.partial", ".other.1.part", ".dest.part", ".dest.x.part"]
+    for name in [part, *others]:
         make(tmp_path / name)
+    (tmp_path / ".dest.lock").touch()
     make(tmp_path / "dest")
     assert names(tmp_path) == sorted([*others, "dest"])
 
 
-def test_a_process_killed_while_it_replaced(tmp_path, ended):
-    make(tmp_path / f".dest.{ended}.old", "old")
+@pytest.mark.parametrize("old", [".dest.replaced", *(f"{name}.old" for name in LEFT_BY_EARLIER)])
+def test_a_process_killed_while_it_replaced(tmp_path, old):
+    make(tmp_path / old, "old")
     with pytest.raises(UserError, match="already exists"):
         make(tmp_path / "dest")
     assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "old"
 
 
-def test_goes_on_where_another_was_interrupted(tmp_path, ended):
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("resume", [False, True])
+def test_only_one_process_at_a_time_makes_a_folder(tmp_path, overwrite, resume):
+    """Numbers of processes do not tell them apart: in a container all commands have the number 1."""
+    dest = tmp_path / "a/dest"
+    message = f"^{dest}: expected a folder of this run alone, another process makes it$"
+    with new_folder(dest, overwrite, RECORD, resume) as folder:
+        (folder / RECORD).write_text("first")
+        for second in (False, True):
+            with pytest.raises(UserError, match=message), new_folder(dest, overwrite, RECORD, second):
+                raise AssertionError
+        make(tmp_path / "a/other")
+    assert names(dest.parent) == ["dest", "other"] and (dest / RECORD).read_text() == "first"
+
+
+def test_the_folder_that_was_made_while_another_process_waited(tmp_path, monkeypatch):
+    """It ended between the first look at the folder and the lock."""
+
+    @contextlib.contextmanager
+    def hold_late(path):
+        with monkeypatch.context() as patch:
+            patch.setattr(new_folder_module, "hold_file", hold_file)
+            make(tmp_path / "dest", "first")
+        with hold_file(path):
+            yield
+
+    monkeypatch.setattr(new_folder_module, "hold_file", hold_late)
+    with pytest.raises(UserError, match="already exists"):
+        make(tmp_path / "dest")
+    assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "first"
+
+
+@pytest.mark.parametrize("left", [[".dest.partial"], [f"{name}.part" for name in LEFT_BY_EARLIER]])
+def test_goes_on_where_another_was_interrupted(tmp_path, left):
     """Of several it takes one; and without resume none."""
     dest = tmp_path / "dest"
-    for pid in (ended, ended + 10**8):
-        (tmp_path / f".dest.{pid}.part").mkdir()
-        (tmp_path / f".dest.{pid}.part" / "first").write_text("half")
+    for name in left:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "first").write_text("half")
     with pytest.raises(KeyboardInterrupt), new_folder(dest, False, RECORD, resume=True) as folder:
-        assert names(folder) == ["first"] and names(tmp_path) == [folder.name]
+        assert names(folder) == ["first"] and names(tmp_path) == [".dest.lock", folder.name]
         (folder / "second").write_text("")
         raise KeyboardInterrupt
     assert names(tmp_path) == [folder.name]
     with new_folder(dest, False, RECORD, resume=True) as folder:
         assert names(folder) == ["first", "second"]
     assert names(tmp_path) == ["dest"] and names(dest) == ["first", "second"]
-    (tmp_path / f".other.{ended}.part").mkdir()
-    (tmp_path / f".other.{ended}.part" / "first").write_text("half")
+    (tmp_path / ".other.partial").mkdir()
+    (tmp_path / ".other.partial/first").write_text("half")
     make(tmp_path / "other")
     assert names(tmp_path / "other") == [RECORD]
