@@ -4,6 +4,8 @@
 #   background COMMAND...   starts a shell command as a job
 #   logged LOG COMMAND...   in such a job, runs fairseq-train; its output goes to standard output and to the end of
 #                           LOG. Fails if the command fails, or if a signal made it save and stop.
+#   is_trained RUN COUNT    succeeds if the run in the folder RUN, whose log is RUN/train.log, has saved a checkpoint after
+#                           COUNT training updates or more, or has ended because it had nothing left to reach
 #   wait_for_runs           waits until all jobs have ended; ends the script with status 130 if a signal arrived
 #
 # A first signal makes the runs save and stop, a second one ends them at once.
@@ -36,6 +38,18 @@ logged() { # LOG COMMAND...
     if tail -c "+$((before + 1))" "$1" | grep -q '| stopped by '; then
         return 1
     fi
+}
+
+# A kill may come between the last checkpoint and the mark of a finished run. fairseq-train would resume such a run with
+# one training update more. It logs a checkpoint once it is written.
+is_trained() { # RUN COUNT
+    [ -e "$1/checkpoint_last.pt" ] && [ -e "$1/train.log" ] && awk -v count="$2" '
+        /Saved checkpoint / && match($0, / @ [0-9]+ updates, /) { saved = substr($0, RSTART + 3) + 0 }
+        /Start iterating over samples/ { limited = ended = 0 }
+        /Stopping training due to / { limited = 1 } # by COUNT, by a time limit or by a signal
+        /done training in / { ended = 1 }
+        END { exit !(saved >= count + 0 || (ended && !limited)) }
+    ' "$1/train.log"
 }
 
 wait_for_runs() {

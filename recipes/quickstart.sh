@@ -21,6 +21,10 @@ run=${RUNS:-runs}/quickstart
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # the model is so small that a second thread helps little
 
 train() {
+    if is_trained "$run" "$max_update"; then
+        touch "$run/finished-$max_update"
+        return
+    fi
     mkdir -p "$run"
     # The whole log goes to the folder, and a line for each validation to the screen.
     logged "$run/train.log" fairseq-train --user-dir skiprnn_plugin --cpu \

@@ -65,7 +65,10 @@ read_settings() {
 
 train() { # RUN NAME FLAG...
     local finished=$1/finished-$max_update
-    if [ ! -e "$finished" ]; then
+    if [ -e "$finished" ]; then
+        return
+    fi
+    if ! is_trained "$1" "$max_update"; then
         mkdir -p "$1"
         # Each run has one thread. Its whole log goes to its folder, and its validations to the screen.
         logged "$1/train.log" env OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
@@ -77,8 +80,8 @@ train() { # RUN NAME FLAG...
             exec sed -nu "s/.* | valid | .*\"valid_${metric%% *}\": \"\([^\"]*\)\".*\"valid_update_fraction\": \"\([^\"]*\)\".*\
 \"valid_num_updates\": \"\([^\"]*\)\".*/$2, update \3: ${metric#* } \1, fraction used \2/p"
         )
-        touch "$finished"
     fi
+    touch "$finished"
 }
 
 full_options=()

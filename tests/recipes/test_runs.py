@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from ..command_line import ROOT, run
 from .start import needs_environment
 
@@ -19,6 +21,47 @@ def test_pictures_are_of_the_first_seed():
     assert run("bash", "-c", script, cwd=ROOT).stdout == "r/a/x/seed3 r/a/y/seed3; " + (
         "r/a/x/seed3 r/a/x/seed4 r/a/y/seed3 r/a/y/seed4\n"
     )
+
+
+SESSION = "Start iterating over samples\n"
+LIMIT = "Stopping training due to num_updates: {0} >= max_update: {0}\n"
+SAVED = (
+    "INFO | fairseq.checkpoint_utils | Saved checkpoint r/checkpoint_best.pt (epoch 1 @ {} updates, score 0.5 @ 9)\n"
+)
+DONE = "INFO | fairseq_cli.train | done training in 1.0 seconds\n"
+
+
+@pytest.mark.parametrize(
+    "log, is_trained",
+    [
+        (SESSION + LIMIT.format(20) + SAVED.format(20) + DONE, True),
+        (SESSION + LIMIT.format(20) + SAVED.format(20), True),  # killed before it could say so
+        (SESSION + SAVED.format(10) + SESSION + LIMIT.format(20), False),  # killed before it was saved
+        (SESSION + LIMIT.format(3) + SAVED.format(3) + DONE, False),  # as far as fewer training updates
+        (SESSION + SAVED.format(3) + DONE, True),  # solved
+        (SESSION + SAVED.format(3) + DONE + SESSION, False),
+        (SESSION + LIMIT.format(100) + SAVED.format(100) + DONE, True),
+        ("", False),
+    ],
+    ids=["finished", "saved", "not saved", "shorter", "solved", "resumed", "longer", "empty"],
+)
+def test_a_run_that_was_killed_after_its_last_checkpoint_is_finished(tmp_path, log, is_trained):
+    """It would get one training update more."""
+    run_folder = tmp_path / "x/seed3"
+    run_folder.mkdir(parents=True)
+    (run_folder / "train.log").write_text(log)
+    script = """source recipes/table.sh
+        logged() { touch "$RUNS/trained"; }
+        seeds=(3) jobs=1 max_update=20 metric="mse MSE"
+        launch "" x "" && finish"""
+    for has_checkpoint in (False, True):
+        if has_checkpoint:
+            (run_folder / "finished-20").unlink()
+            (tmp_path / "trained").unlink()
+            (run_folder / "checkpoint_last.pt").touch()
+        process = run("bash", "-c", script, cwd=ROOT, RUNS=str(tmp_path))
+        assert process.returncode == 0 and (run_folder / "finished-20").exists()
+        assert (tmp_path / "trained").exists() != (has_checkpoint and is_trained)
 
 
 @needs_environment
