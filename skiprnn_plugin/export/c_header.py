@@ -22,8 +22,11 @@ HEAD = """\
  *     NAME_predict(&state, probabilities); at any time
  *
  * NAME_update returns NAME_NEVER when no further sample is wanted. A sample holds NAME_INPUTS numbers as the sensor
- * gives them: they are normalised here. C99; needs expf, tanhf, frexpf, ldexpf$also. Nothing is allocated; a state
- * takes sizeof(NAME_state) bytes. Do not compile with -ffast-math: the waiting time counts rounded additions.
+ * gives them: they are normalised here. They must be finite, also when normalised: check a sensor that can fail. One
+ * NaN stays in the state and the outputs until NAME_start, and NAME_update then always returns 1.
+ *
+ * C99; needs expf, tanhf, frexpf, ldexpf$also. Nothing is allocated; a state takes sizeof(NAME_state) bytes. Do not
+ * compile with -ffast-math: the waiting time counts rounded additions.
  */
 #ifndef NAME_H
 #define NAME_H

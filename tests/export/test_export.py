@@ -306,6 +306,16 @@ def test_safetensors_in_c(trained, predict_in_c, tmp_path):
         assert (int(used), int(steps)) == (prediction.used.sum(), len(recording))
 
 
+@pytest.fixture(scope="module")
+def microcontroller_program(trained, tmp_path_factory):
+    """The program of examples/microcontroller, for this computer."""
+    folder = tmp_path_factory.mktemp("microcontroller")
+    trained.export(folder / "model.h")
+    source = ROOT / "examples/microcontroller/main.c"
+    compile_c("-std=c99", "-pedantic", f"-I{folder}", "-o", folder / "main", source, "-lm")
+    return folder / "main"
+
+
 def test_microcontroller(trained, tmp_path):
     """The commands of examples/microcontroller, on a simulated Cortex-M4F."""
     text = (ROOT / "examples/microcontroller/README.md").read_text().replace("\\\n", "")
@@ -324,6 +334,35 @@ def test_microcontroller(trained, tmp_path):
     assert list(map(int, printed[0].split())) == used
     label, probability = printed[1].split("\t")
     assert label == prediction.label and float(probability) == pytest.approx(prediction.values.max(), abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    "line", ["nan,1,1", "1,inf,1", "1,1,1e39", "a,b,c", "1,2", "1,2,3,4", "1,2,3,", "1,2,,3", "1 2 3"]
+)
+def test_bad_lines_on_a_microcontroller(trained, microcontroller_program, tmp_path, line):
+    """One NaN would stay in the model's state."""
+    header = microcontroller_program.with_name("model.h").read_text()
+    assert "NaN stays in the state and the outputs until model_start" in header
+    steps = as_csv(trained.recordings[0]).splitlines()
+    for bad in (0, len(trained.used[0])):
+        (tmp_path / "recording.csv").write_text("\n".join([*steps[:bad], line, *steps[bad:]]))
+        process = run(microcontroller_program, cwd=tmp_path)
+        *times, message = process.stdout.splitlines()
+        assert message == f"recording.csv: line {bad + 1}: expected 3 finite numbers, separated by commas"
+        read = [step for step in trained.used[0] if step < bad]
+        assert process.returncode == 1 and [list(map(int, text.split())) for text in times] == [read] * bool(bad)
+
+
+def test_spaces_and_empty_lines_on_a_microcontroller(trained, microcontroller_program, tmp_path):
+    text = as_csv(trained.recordings[0])
+    (tmp_path / "recording.csv").write_text(text)
+    printed = run(microcontroller_program, cwd=tmp_path).stdout
+    assert list(map(int, printed.splitlines()[0].split())) == trained.used[0]
+    (tmp_path / "recording.csv").write_text("\n" + text.replace(",", " ,\t").replace("\n", " \r\n\r\n").strip())
+    process = run(microcontroller_program, cwd=tmp_path)
+    assert (process.returncode, process.stdout) == (0, printed)
+    (tmp_path / "recording.csv").write_text("")
+    assert run(microcontroller_program, cwd=tmp_path).stdout.startswith("recording.csv: line 1: expected 3")
 
 
 LOAD = """
