@@ -58,14 +58,18 @@ static float NAME_dot(const float *a, const float *b, int n) {
 
 # The recurrent product with int8 weights. The largest rounded state is so small that no sum overflows.
 INT8 = """
-/* Rounds the state h to q, 16-bit integers. Returns the unit, by which to multiply them to get h again. */
+/* Rounds the state h to q, 16-bit integers. Returns the unit, by which to multiply them to get h again; NaN if not all
+ * of h is finite, as NaN has no integer. */
 static float NAME_round(const float *h, int16_t *q) {
-    float bound = 1.0f;
-    for (int i = 0; i < NAME_HIDDEN; i++)
-        if (fabsf(h[i]) > bound) bound = fabsf(h[i]);
+    float bound = 1.0f, nothing = 0.0f;
+    for (int i = 0; i < NAME_HIDDEN; i++) {
+        const float size = fabsf(h[i]);
+        if (size > bound) bound = size;
+        nothing += size - size; /* NaN if h[i] is not finite */
+    }
     const float factor = $most.0f / bound;
-    for (int i = 0; i < NAME_HIDDEN; i++) q[i] = (int16_t)lrintf(h[i] * factor);
-    return bound / $most.0f;
+    for (int i = 0; i < NAME_HIDDEN; i++) q[i] = nothing >= 0.0f ? (int16_t)lrintf(h[i] * factor) : 0;
+    return bound / $most.0f + nothing;
 }
 
 static int32_t NAME_dot_int8(const int8_t *a, const int16_t *b) {

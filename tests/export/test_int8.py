@@ -14,6 +14,7 @@ from skiprnn_plugin.export.c_header import make_header
 from skiprnn_plugin.export.parts import Parts
 from skiprnn_plugin.export.quantize import largest_state, quantize_rows
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
+from skiprnn_plugin.ops.native import library as native
 
 from ..cli.conftest import fails  # noqa: F401  (a fixture)
 from ..command_line import ROOT, run, train
@@ -95,6 +96,27 @@ def test_header(name, program):
     with torch.no_grad():
         in_float32 = rnn(x[None, used], schedule=torch.ones(1, len(used)))[0][0]
     assert (expected[used] - in_float32).abs().max() > 4 * TOLERANCE
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", RNNS)
+def test_numbers_that_are_not_finite(name, bad, program):
+    """What is not finite stays in the state, in the header as in the engine int8."""
+    if native.missing():
+        pytest.skip(native.missing())
+    torch.manual_seed(5)
+    rnn, x = RNNS[name]().eval(), torch.randn(40, 3)
+    used = int(np.nonzero(read(rnn, x)[1])[0][2])
+    x[used, 1] = bad
+    folder = program(rnn, x)
+    lines = np.array([line.split() for line in run(folder / "main", cwd=folder).stdout.splitlines()], float)
+    with torch.no_grad():
+        expected, _, updates = rnn.quantized()(x[None])
+    steps = np.nonzero(updates[0].numpy())[0]
+    assert lines[:, 0].tolist() == steps.tolist()
+    np.testing.assert_allclose(lines[:, 1:], expected[0, steps], atol=TOLERANCE)
+    if np.isnan(bad):
+        assert np.isnan(lines[-1, 1:]).all() and not np.isnan(lines[:2]).any()
 
 
 def test_simulated_microcontroller_prints_the_same(program):
