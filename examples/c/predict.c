@@ -1,5 +1,6 @@
 /* Predicts with a trained Skip RNN, in C: reads OUT.safetensors of skiprnn-export and a CSV file (a line of numbers for
- * each step), and prints the likeliest class, its probability, the number of used steps and of all steps.
+ * each step; the first line may be a header), and prints the likeliest class, its probability, the number of used steps
+ * and of all steps.
  *
  *     predict MODEL.safetensors INPUT.csv
  *
@@ -14,14 +15,20 @@
 
 #include "skiprnn.h"
 
-static void fail(const char *what, const char *detail) {
+static _Noreturn void fail(const char *what, const char *detail) {
     fprintf(stderr, "predict: error: %s: %s\n", what, detail);
     exit(2);
 }
 
 /* A value that is not what the program expected; of `got` the first line is shown. */
-static void refuse(const char *what, const char *expected, const char *got) {
+static _Noreturn void refuse(const char *what, const char *expected, const char *got) {
     fprintf(stderr, "predict: error: %s: expected %s, got %.*s\n", what, expected, (int)strcspn(got, "\n"), got);
+    exit(2);
+}
+
+/* The same for what a line of a file holds. */
+static _Noreturn void refuse_line(const char *path, long long line, const char *expected, const char *got) {
+    fprintf(stderr, "predict: error: %s: line %lld: expected %s, got %s\n", path, line, expected, got);
     exit(2);
 }
 
@@ -125,28 +132,114 @@ static const float *need_tensor(const Model *model, const char *name, int64_t co
     return tensor;
 }
 
-/* ---- CSV ---- */
+/* ---- CSV: a line for each step, of numbers separated by commas ---- */
 
-static double *read_csv(const char *path, int64_t width, int64_t *steps) {
-    FILE *file = fopen(path, "r");
-    if (!file) fail(path, "can't be opened");
-    int64_t count = 0, room = 1024;
-    double *numbers = allocate((size_t)room * sizeof(double)), number;
-    while (fscanf(file, count % width ? ",%lf" : "%lf", &number) == 1) {
-        if (count == room) {
-            double *more = allocate((size_t)room * 2 * sizeof(double));
-            memcpy(more, numbers, (size_t)room * sizeof(double));
-            free(numbers);
-            numbers = more;
-            room *= 2;
+/* Twice the memory, with what it holds. */
+static void *grow(void *memory, size_t size) {
+    void *more = allocate(2 * size);
+    memcpy(more, memory, size);
+    free(memory);
+    return more;
+}
+
+/* Reads a line, without its end, to `line`, which has `room` bytes and grows. Returns 0 at the end of the file. */
+static int read_line(FILE *file, char **line, size_t *room) {
+    size_t length = 0;
+    int next;
+    while ((next = getc(file)) != EOF && next != '\n') {
+        if (length + 1 == *room) {
+            *line = grow(*line, *room);
+            *room *= 2;
         }
-        if (!isfinite(number)) fail(path, "expected finite numbers");
-        numbers[count++] = number;
+        (*line)[length++] = (char)(next ? next : '?'); /* a zero would end the text */
     }
-    if (!feof(file) || count == 0 || count % width) fail(path, "expected as many numbers in each line as the model has inputs, separated by commas");
+    if (length && (*line)[length - 1] == '\r') length--;
+    (*line)[length] = 0;
+    return next != EOF || length;
+}
+
+/* Reads the number of a field, which ends at a comma or with the line. Returns 0 if it holds something else. */
+static int read_number(const char *field, double *number) {
+    char *end;
+    *number = strtod(field, &end);
+    const char hexadecimal = field[strcspn(field, "xX,")];
+    if (end == field || hexadecimal == 'x' || hexadecimal == 'X') return 0;
+    end += strspn(end, " \t");
+    return !*end || *end == ',';
+}
+
+/* Whether a field says that a value is missing; that is not the name of a column. */
+static int is_missing(const char *field) {
+    const char *const words[] = {"", "na", "n/a", "nan", "null", "none", "-", "?"};
+    field += strspn(field, " \t");
+    size_t length = strcspn(field, ",");
+    while (length && isspace((unsigned char)field[length - 1])) length--;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t same = 0;
+        while (same < length && tolower((unsigned char)field[same]) == words[i][same] && words[i][same]) same++;
+        if (same == length && !words[i][same]) return 1;
+    }
+    return 0;
+}
+
+/* The next field of the line, or NULL. */
+static const char *next_field(const char *field) {
+    const char *comma = strchr(field, ',');
+    return comma ? comma + 1 : NULL;
+}
+
+/* Whether a first line holds the names of columns: it has no number, and not only missing values. */
+static int is_header(const char *line) {
+    double number;
+    int has_name = 0;
+    for (const char *field = line; field; field = next_field(field)) {
+        if (read_number(field, &number)) return 0;
+        has_name |= !is_missing(field);
+    }
+    return has_name;
+}
+
+/* The steps of a file [steps, width], normalised as in training if mean and std are not NULL. */
+static float *read_csv(const char *path, int64_t width, const double *mean, const double *std, int64_t *steps) {
+    FILE *file = fopen(path, "rb");
+    if (!file) fail(path, "can't be opened");
+    size_t room = 256, count = 0, limit = 1024;
+    char *line = allocate(room), wanted[64], got[64];
+    float *x = allocate(limit * sizeof(float));
+    int is_first = 1;
+    for (long long at = 1; read_line(file, &line, &room); at++) {
+        const char *text = at == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? line + 3 : line; /* a byte order mark */
+        if (!*text) continue;
+        const int skips = is_first && is_header(text);
+        is_first = 0;
+        if (skips) continue;
+        int64_t fields = 0;
+        for (const char *field = text; field; field = next_field(field), fields++) {
+            double number;
+            snprintf(got, sizeof got, "'%.*s'", (int)strcspn(field, ","), field);
+            if (!read_number(field, &number)) refuse_line(path, at, "a number", got);
+            if (fields >= width) continue;
+            float value = (float)number;
+            if (mean && isfinite(value)) value = (float)(((double)value - mean[fields]) / std[fields]);
+            if (!isfinite(value)) refuse_line(path, at, "finite numbers, also as float32 and normalised", got);
+            if (count == limit) {
+                x = grow(x, limit * sizeof(float));
+                limit *= 2;
+            }
+            x[count++] = value;
+        }
+        if (fields != width) {
+            snprintf(wanted, sizeof wanted, "%lld numbers", (long long)width);
+            snprintf(got, sizeof got, "%lld", (long long)fields);
+            refuse_line(path, at, wanted, got);
+        }
+    }
+    if (ferror(file)) fail(path, "can't be read");
+    if (count == 0) fail(path, "expected a line of numbers for each step, got none");
+    free(line);
     fclose(file);
-    *steps = count / width;
-    return numbers;
+    *steps = (int64_t)count / width;
+    return x;
 }
 
 int main(int argc, char **argv) {
@@ -183,15 +276,12 @@ int main(int argc, char **argv) {
     float *packed = allocate((size_t)skiprnn_packed_size(&shape, SKIPRNN_FORWARD) * sizeof(float));
     skiprnn_pack(&shape, weights, SKIPRNN_FORWARD, 1, packed, &known);
 
-    /* the input, normalised as in training */
-    int64_t steps;
-    const double *csv = read_csv(argv[2], shape.input, &steps);
+    /* the input */
     const double *mean = find_tensor(&model, "mean", (uint64_t)shape.input * sizeof(double));
     const double *std = find_tensor(&model, "std", (uint64_t)shape.input * sizeof(double));
     if (!mean != !std) refuse(argv[1], "mean and std, or neither", mean ? "mean alone" : "std alone");
-    float *x = allocate((size_t)(steps * shape.input) * sizeof(float));
-    for (int64_t i = 0; i < steps * shape.input; i++)
-        x[i] = mean ? (float)(((double)(float)csv[i] - mean[i % shape.input]) / std[i % shape.input]) : (float)csv[i];
+    int64_t steps;
+    const float *x = read_csv(argv[2], shape.input, mean, std, &steps);
 
     /* the gate; a model without one updates at every step */
     find_text(&model, "gate_layers", text, sizeof text);

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.cli.export import main
 from skiprnn_plugin.cli.prepare import main as prepare
 from skiprnn_plugin.export.c_header import make_header
@@ -22,6 +23,7 @@ from skiprnn_plugin.hub import SkipRNNHub, from_pretrained
 from skiprnn_plugin.modules import SkipGRU
 from skiprnn_plugin.ops.native import library as native
 from skiprnn_plugin.predictions import as_probabilities
+from skiprnn_plugin.prepare.input_files import read_csv
 
 from ..command_line import ROOT, run, train
 from ..made_up_recordings import make_recordings
@@ -245,7 +247,7 @@ def edit_header(model, old, new):
         (r'"classes":"[^"]*"', '"classes":""', "classes: too few"),
         (r'"classes":"[^"]*', '"classes":"' + "x" * 2**16, "classes: the text is too long"),
         (r"(?s)^.*$", r'"format_version":"\\', "format_version: the text has no end"),
-        (None, "nan", "recording.csv: expected finite numbers"),
+        (None, "nan", "recording.csv: line 1: expected finite numbers, also as float32 and normalised, got 'nan'"),
     ],
     ids=["offsets", "no classes", "long classes", "no end", "no number"],
 )
@@ -259,6 +261,65 @@ def test_bad_files_in_c(trained, predict_in_c, tmp_path, old, new, message):
     (tmp_path / "recording.csv").write_text(recording)
     process = run(predict_in_c, model, tmp_path / "recording.csv")
     assert process.returncode == 2 and message in process.stderr, process.stderr
+
+
+FINITE = "finite numbers, also as float32 and normalised"
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("1,2", "expected 3 numbers, got 2"),
+        ("1,2,3,4", "expected 3 numbers, got 4"),
+        ("1,2,", "expected a number, got ''"),
+        ("1,2,x", "expected a number, got 'x'"),
+        ("1,2,0x10", "expected a number, got '0x10'"),
+        ("1,2,3 4", "expected a number, got '3 4'"),
+        ("1,2,na", "expected a number, got 'na'"),
+        ("1,2\0,3", "expected a number, got '2?'"),
+        ("1,2,-inf", f"expected {FINITE}, got '-inf'"),
+        ("1,2,1e39", f"expected {FINITE}, got '1e39'"),
+        ("1,2,3e38", f"expected {FINITE}, got '3e38'"),  # normalised, as this channel differs by thousandths
+    ],
+)
+@pytest.mark.parametrize("header", ["", "a,b,c\n"], ids=["no header", "header"])
+def test_bad_lines_in_c(trained, predict_in_c, tmp_path, line, message, header):
+    model, recording = trained.export(tmp_path / "model.safetensors"), tmp_path / "recording.csv"
+    recording.write_text(f"{header}1,2,3\n\n{line}\n1,2,3\n")
+    process = run(predict_in_c, model, recording)
+    number = 4 if header else 3
+    assert process.stderr == f"predict: error: {recording}: line {number}: {message}\n" and process.returncode == 2
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a,b,c\n", "na,,\n1,2,3\n", "a,2,c\n1,2,3\n", "1 2 3\n", " \n1,2,3"])
+def test_files_that_neither_program_reads(trained, predict_in_c, tmp_path, text):
+    model, recording = trained.export(tmp_path / "model.safetensors"), tmp_path / "recording.csv"
+    recording.write_text(text)
+    process = run(predict_in_c, model, recording)
+    assert process.returncode == 2 and f"{recording}: " in process.stderr
+    with pytest.raises((UserError, ValueError)):
+        trained.hub.encode(read_csv(recording))
+
+
+def test_files_that_both_programs_read(trained, predict_in_c, tmp_path):
+    model, recording = trained.export(tmp_path / "model.safetensors"), tmp_path / "recording.csv"
+    text = as_csv(trained.recordings[0])
+    recording.write_text(text)
+    printed = run(predict_in_c, model, recording).stdout
+    assert printed
+    spaced = text.replace(",", " , \t").replace("\n", " \r\n\r\n")
+    for other in (
+        "a,b,c\n" + text,
+        "\n\na , nan!,c\n" + text,
+        "# x\n" + text,
+        spaced,
+        "\ufeff" + text,
+        text.rstrip("\n"),
+    ):
+        recording.write_text(other, encoding="utf-8")
+        process = run(predict_in_c, model, recording)
+        assert (process.stdout, process.stderr) == (printed, "")
+        np.testing.assert_array_equal(read_csv(recording).astype(np.float32), trained.recordings[0])
 
 
 METADATA = {  # what the program in C expects, and values that it refuses
