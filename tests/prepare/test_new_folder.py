@@ -113,10 +113,12 @@ def test_puts_back_what_it_can_not_replace(tmp_path, monkeypatch):
 
 
 # What earlier versions left, with the number of their process, which may be that of another one now
-LEFT_BY_EARLIER = [f".dest.{os.getpid()}", f".dest.{os.getppid()}", ".dest.999999999"]
+LEFT_BY_EARLIER = {"this": f".dest.{os.getpid()}", "parent": f".dest.{os.getppid()}", "none": ".dest.999999999"}
 
 
-@pytest.mark.parametrize("part", [".dest.partial", *(f"{name}.part" for name in LEFT_BY_EARLIER)])
+@pytest.mark.parametrize(
+    "part", [".dest.partial", *(f"{name}.part" for name in LEFT_BY_EARLIER.values())], ids=["now", *LEFT_BY_EARLIER]
+)
 def test_tidies_up_after_killed_processes(tmp_path, part):
     others = [".dest.1.partial", ".other.1.part", ".dest.part", ".dest.x.part"]
     for name in [part, *others]:
@@ -126,7 +128,9 @@ def test_tidies_up_after_killed_processes(tmp_path, part):
     assert names(tmp_path) == sorted([*others, "dest"])
 
 
-@pytest.mark.parametrize("old", [".dest.replaced", *(f"{name}.old" for name in LEFT_BY_EARLIER)])
+@pytest.mark.parametrize(
+    "old", [".dest.replaced", *(f"{name}.old" for name in LEFT_BY_EARLIER.values())], ids=["now", *LEFT_BY_EARLIER]
+)
 def test_a_process_killed_while_it_replaced(tmp_path, old):
     make(tmp_path / old, "old")
     with pytest.raises(UserError, match="already exists"):
@@ -166,7 +170,9 @@ def test_the_folder_that_was_made_while_another_process_waited(tmp_path, monkeyp
     assert names(tmp_path) == ["dest"] and (tmp_path / "dest" / RECORD).read_text() == "first"
 
 
-@pytest.mark.parametrize("left", [[".dest.partial"], [f"{name}.part" for name in LEFT_BY_EARLIER]])
+@pytest.mark.parametrize(
+    "left", [[".dest.partial"], [f"{name}.part" for name in LEFT_BY_EARLIER.values()]], ids=["now", "earlier"]
+)
 def test_goes_on_where_another_was_interrupted(tmp_path, left):
     """Of several it takes one; and without resume none."""
     dest = tmp_path / "dest"
