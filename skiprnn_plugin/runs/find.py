@@ -1,7 +1,7 @@
 """Find the file that a command's argument names: a save-dir's checkpoint or log, or the file itself."""
 
 from pathlib import Path
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, List, Optional, Sequence, Set, Tuple
 
 from .. import zoo
 from ..arguments import UserError
@@ -64,9 +64,13 @@ def _logs(folder: Path) -> List[Path]:
 def find_files(paths: Sequence[str], find: Callable[[str], Path] = find_file) -> List[Path]:
     """The files that RUN arguments stand for; :class:`UserError` if one is given twice."""
     files: List[Path] = []
+    found: Set[Tuple[int, int]] = set()  # what tells a file from all others, whatever its path
     for file in map(find, paths):
-        if any(file.samefile(other) for other in files):
+        status = file.stat()
+        key = (status.st_dev, status.st_ino)
+        if key in found:
             raise UserError(f"{file}: given twice")
+        found.add(key)
         files.append(file)
     return files
 

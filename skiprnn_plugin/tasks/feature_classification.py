@@ -22,5 +22,6 @@ class FeatureClassificationTask(FeatureTask):
     columns = ("label",)
 
     def make_dataset(self, positions: Sequence[int], key: Tuple[int, ...], fixed: bool) -> FeatureDataset:
-        targets = [self.class_names.index(self.items[position].label) for position in positions]
+        places = {name: place for place, name in enumerate(self.class_names)}
+        targets = [places[self.items[position].label] for position in positions]
         return FeatureDataset(self.store, self.frames, positions, targets, key, fixed)

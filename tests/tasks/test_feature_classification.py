@@ -34,6 +34,20 @@ def make_task(data, **options):
     return FeatureClassificationTask(OmegaConf.create(config))
 
 
+class Names(list):
+    def index(self, *arguments):
+        raise AssertionError("every name is compared, for every recording")
+
+
+def test_many_classes_in_the_time_of_few(data):
+    task = make_task(data)
+    task.class_names = Names(task.class_names)
+    task.load_dataset("train")
+    labels = [item.label for item in task.items if item.split == "train"]
+    dataset = task.dataset("train")
+    assert [LABELS[dataset[index]["target"]] for index in range(len(dataset))] == labels
+
+
 def test_trains_validates_and_predicts_in_a_fresh_process(data, tmp_path):
     """Afterwards the sequences are deleted, and the other files that the model needs are moved."""
     lengths = ("--sequence-length", 5, "--normalize")
