@@ -163,7 +163,7 @@ class SkipRNNEstimator(BaseEstimator):
         if "valid" not in splits:
             if labels.names is None:
                 raise ValueError(f"X: expected at least two recordings, got {len(arrays)}")
-            raise ValueError(f"X: expected at least two recordings of a class, got {len(arrays)} recordings of as many")
+            raise ValueError("X: expected at least one class with two recordings, got one recording of each class")
         rows = [
             {"sequence": str(place), "split": split, "label": text}
             for place, (split, text) in enumerate(zip(splits, labels.texts))

@@ -358,7 +358,7 @@ def test_bad_recordings(X, message):
     [
         (3, ["a", "b"], r"y: expected 3 labels, one for each recording, got shape \(2,\)"),
         (3, ["a", "a", "a"], r"y: expected at least two classes, got one class, \['a'\]"),
-        (2, ["a", "b"], "X: expected at least two recordings of a class, got 2 recordings of as many"),
+        (2, ["a", "b"], "X: expected at least one class with two recordings, got one recording of each class"),
         (2, ["a", "\n"], r"y: expected a class, got"),
         (2, [0.5, 1], "y: expected classes, got continuous numbers such as 0.5, which SkipRNNRegressor predicts; "),
         (3, ["a", np.nan, "b"], "y: expected labels that are all numbers, or all texts, got nan"),
