@@ -146,7 +146,7 @@ def find_options(folder: Path) -> Optional[Dict[str, Any]]:
             options = json.loads((folder / STATE).read_text(encoding="utf-8"))["options"]
             return options if isinstance(options, dict) else {}
         return read_record(folder) if (folder / RECORD).is_file() else None
-    except (OSError, ValueError, KeyError, TypeError):  # somebody else's
+    except (OSError, ValueError, KeyError, TypeError):  # written by another program
         return {}
 
 

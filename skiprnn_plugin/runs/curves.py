@@ -26,19 +26,16 @@ class Curve(NamedTuple):
     y: np.ndarray
 
 
-def collect_curves(
-    histories: Sequence[History], metric: str, over: str, *, of_those_that_have_it: bool = False
-) -> List[Curve]:
+def collect_curves(histories: Sequence[History], metric: str, over: str, *, skip_missing: bool = False) -> List[Curve]:
     """The curves of a metric over ``num_updates`` or ``epoch``, in the order of the runs.
 
     Raises:
-        UserError: a run does not tell its epochs, or a run has no such metric and not only the curves
-            ``of_those_that_have_it`` are wanted.
+        UserError: a run does not tell its epochs, or has no such metric; ``skip_missing`` leaves its model out instead.
     """
     for history in histories:
         if any(over not in validation for validation in history.validations):
             raise UserError(f"--over: expected updates, as {history.path} does not tell the epoch of a validation")
-        if not (has_metric(history, metric) or of_those_that_have_it):
+        if not (has_metric(history, metric) or skip_missing):
             raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
     return [
         Curve(repeats.label, repeats.rule, *_join(repeats.runs, metric, over))

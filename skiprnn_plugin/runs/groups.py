@@ -50,13 +50,13 @@ def group_runs(runs: Sequence[Run], table: Table) -> List[Group]:
     groups: Dict[Any, Group] = {row.name: Group(row.label, row, []) for row in (*table.rows, *table.cited)}
     for run in runs:
         row = find_row(table, run.options)
-        label = row.label if row else _describe_stranger(table, run.options)
+        label = row.label if row else _describe_unlisted_run(table, run.options)
         key = row.name if row else (label, run.options["task"])
         groups.setdefault(key, Group(label, row, [])).runs.append(run)
     return list(groups.values())
 
 
-def _describe_stranger(table: Table, options: Mapping[str, Any]) -> str:
+def _describe_unlisted_run(table: Table, options: Mapping[str, Any]) -> str:
     """A label that tells a run from the table's rows, and from those of another experiment or other data."""
     expected = {**table.condition, **table.data}
     others = {name: options[name] for name in expected if name in options and options[name] != expected[name]}

@@ -58,21 +58,21 @@ def group_repeats(runs: Sequence[Run]) -> Iterator[Repeats]:
 
 def group_series(runs: Sequence[Run]) -> Iterator[Series]:
     """The series of runs, in the order in which runs of them come first."""
-    turned = is_sweep(runs)
+    has_dials = is_sweep(runs)
     # Logs do not tell the data, so runs that repeat a log's can't be told apart by them
     ignored = REPEATED if all(DATA in run.options for run in runs) else (*REPEATED, DATA)
     models: Dict[Any, Run] = {}
     grouped: Dict[Any, Dict[Any, List[Run]]] = {}
     for run in runs:
         swept = SWEPT if "update_rule" in run.options else ("cost_per_sample", "target_fraction")
-        swept = (*DIALS, *(() if turned else swept))
+        swept = (*DIALS, *(() if has_dials else swept))
         options = {**_defaults(run.options), **run.options}  # older versions' runs lack newer options
         # As text, as a checkpoint has other types of list than a log
         names = sorted({*options} - {*ignored, *swept})
         model = tuple((name, plain(options[name])) for name in names if not name.startswith(EVALUATED))
         models.setdefault(model, run)
         points = grouped.setdefault((model, _rule(run.options)), {})
-        value = _dial_values(run.options) if turned else _swept_value(run.options)
+        value = _dial_values(run.options) if has_dials else _swept_value(run.options)
         points.setdefault(value, []).append(run)
     names, numbers = _name_models(models), {model: index for index, model in enumerate(models)}
     for (model, rule), points in grouped.items():

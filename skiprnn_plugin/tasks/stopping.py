@@ -86,7 +86,7 @@ class StopsInOrder:
 
     Attributes:
         data_fingerprint: a number that tells data in ``--data-dir`` on which the model can't be trained further, such
-            as data with other classes. None if there are none such.
+            as data with other classes. None if any data may be used.
     """
 
     data_fingerprint: Optional[int] = None

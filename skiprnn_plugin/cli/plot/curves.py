@@ -65,14 +65,14 @@ def _collect_panels(histories: Sequence[History], metrics: Optional[Sequence[str
     metric = find_metric(histories)
     panels = {metric: collect_curves(histories, metric, over)}
     # Models of others have no such metric, and models that never skip need no panel of their own
-    used = collect_curves(histories, USED, over, of_those_that_have_it=True)
+    used = collect_curves(histories, USED, over, skip_missing=True)
     if any((curve.y < 1).any() for curve in used):
         panels[USED] = used
     return panels
 
 
 def _list_ends(panels: Panels) -> List[List[str]]:
-    """A line for each model, with the last mean of each metric; nothing for a metric that it has not."""
+    """A line for each model, with the last mean of each metric; nothing for a metric that it lacks."""
     (first, *_), lines = panels.values(), []
     for curve in first:
         same = [next((other for other in curves if other.label == curve.label), None) for curves in panels.values()]
