@@ -73,16 +73,7 @@ done
 
 list_rows imdb-200 "${rows[@]}" >/dev/null # checks the rows before the long work; imdb-400 has the same rows
 
-mkdir -p "${RUNS:-runs}"
-data=$(absolute "${RUNS:-runs}/imdb-data") # absolute, so that the checkpoints' models find it from any folder
-(
-    if command -v flock >/dev/null; then
-        flock 9 # several recipes may start at the same time
-    fi
-    if [ ! -e "$data" ]; then
-        skiprnn-prepare imdb "$reviews" "$data" >&2
-    fi
-) 9<"${data%/*}" # the folder is the lock
+prepare ACLIMDB imdb "$reviews" imdb-data
 task=(--task imdb_sentiment --data-dir "$data")
 if [ -n "${WORD2VEC:-}" ]; then
     task+=(--embedding-path "$WORD2VEC")

@@ -14,7 +14,8 @@
 #            subject=d["subject"], label_names=d["y_labels"])
 #
 # Any other file of that form works; skiprnn-prepare features --help describes it. The recipe prepares it once, in
-# $RUNS/smartwatch-data: a fifth of the people for validation (split valid), a fifth for the table (split test).
+# $RUNS/smartwatch-data: a fifth of the people for validation (split valid), a fifth for the table (split test). Another
+# file needs another RUNS.
 #
 # You can set in the environment: CELLS (default "gru lstm"), LAMBDAS (default "0 1e-4 3e-4 1e-3"), SEEDS (default
 # "1 2 3 4"), MAX_UPDATE (training updates; default 280, which are 40 epochs), JOBS (runs at a time; default: one per
@@ -59,11 +60,7 @@ check_distinct CELLS "${cells[@]}"
 read -ra lambdas <<<"${LAMBDAS:-0 1e-4 3e-4 1e-3}"
 check_numbers LAMBDAS "${lambdas[@]}"
 
-mkdir -p "${RUNS:-runs}"
-data=$(absolute "${RUNS:-runs}/smartwatch-data") # absolute, so that the checkpoints' models find it from any folder
-if [ ! -e "$data" ]; then
-    skiprnn-prepare features "$file" "$data" >&2
-fi
+prepare FILE.npz features "$file" smartwatch-data
 options=(--task feature_classification --data-dir "$data" --normalize --criterion cross_entropy_with_budget)
 options+=(--hidden-size 64 --batch-size 12 --lr 3e-3 --lr-scheduler polynomial_decay --total-num-update "$max_update")
 options+=(--validate-interval 4 --save-interval 4)

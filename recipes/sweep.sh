@@ -102,21 +102,10 @@ for arch in "${archs[@]}"; do
     fi
 done
 
-# Runs with other flags must not end up in the same picture.
 folder=sweep-$task
 if $quick; then
     folder+=-quick
 fi
-mkdir -p "${RUNS:-runs}/$folder"
-used=${RUNS:-runs}/$folder/flags
-given=$(printf '%q ' "${flags[@]}")
-if [ -e "$used" ] && [ "$(<"$used")" != "$given" ]; then
-    echo "error: FLAG: ${used%/flags} holds runs with the flags '$(<"$used")', got '$given';" \
-        "set RUNS to another folder" >&2
-    exit 2
-fi
-printf '%s\n' "$given" >"$used.part"
-mv "$used.part" "$used"
 
 sweep() { # NAME FLAG...
     launch "" "$folder/$1" "$1" "${options[@]}" "${@:2}" "${flags[@]}"

@@ -12,7 +12,12 @@
 #                                     $RUNS/FOLDER/ROW/seed*; on the screen, TITLE precedes the row's name
 #   launch TABLE FOLDER TITLE FLAG... does the same for one row, in $RUNS/FOLDER/seed*, with these flags for
 #                                     fairseq-train; TABLE may be "" if there is no table to report. Adds the runs to
-#                                     `runs`, and the run with the first seed to `first_runs`, whose samples are drawn
+#                                     `runs`, and the run with the first seed to `first_runs`, whose samples are drawn.
+#                                     Ends the recipe if a run has been trained with other flags, which are in its file
+#                                     flags; MAX_UPDATE is none of them, so that a run can be continued
+#   prepare ARGUMENT KIND SOURCE NAME makes $RUNS/NAME, once, by skiprnn-prepare KIND SOURCE, and sets `data` to its path.
+#                                     Ends the recipe if it was made of another source; ARGUMENT is the recipe's name for
+#                                     the source
 #   finish                            waits until all runs have ended, and ends the recipe if one failed or a signal
 #                                     stopped it
 #   curves TABLE FILE                 draws the metric of a table's runs and the samples used, over the epochs
@@ -63,6 +68,64 @@ read_settings() {
     source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 }
 
+prepared_from= # the source of the data that the recipe has prepared
+
+prepare() { # ARGUMENT KIND SOURCE NAME
+    local source=$3
+    if [ -f "$source" ]; then
+        source+=" ($(TZ=UTC0 stat -Lc '%s bytes, changed at %y' -- "$source"))"
+    fi
+    mkdir -p "${RUNS:-runs}"
+    data=$(absolute "${RUNS:-runs}/$4") # absolute, so that the checkpoints' models find it from any folder
+    (
+        if command -v flock >/dev/null; then
+            flock 9 # several recipes may start at the same time
+        fi
+        if [ ! -e "$data" ]; then
+            printf '%s\n' "$source" >"$data.source"
+            skiprnn-prepare "$2" "$3" "$data" >&2 || {
+                status=$?
+                rm "$data.source"
+                exit "$status"
+            }
+        elif [ -e "$data.source" ] && [ "$(<"$data.source")" != "$source" ]; then # earlier versions did not write it
+            echo "error: $1: expected $(<"$data.source"), from which $data was made, got $source; set RUNS to another" \
+                "folder, or remove $data and the runs that were trained on it" >&2
+            exit 2
+        fi
+    ) 9<"${data%/*}" # the folder is the lock
+    prepared_from=$(cat "$data.source" 2>/dev/null || true)
+}
+
+# What a run is trained with, a line for each option and its values. Paths in $RUNS are written so that it can be moved.
+print_flags() { # FLAG...
+    local folder=${RUNS:-runs}
+    if [ -d "$folder" ]; then
+        folder=$(cd -- "$folder" && pwd)
+    fi
+    printf '%q ' "${@/#"$folder/"/RUNS/}" | sed 's/ $//; s/ --/\n--/g'
+    if [ -n "$prepared_from" ]; then
+        printf '\nRUNS has data of %s' "$prepared_from"
+    fi
+    echo
+}
+
+check_flags() { # RUN FLAG...
+    local used given expected got
+    if [ ! -e "$1/flags" ]; then
+        return # a new run, or one of an earlier version
+    fi
+    used=$(<"$1/flags")
+    given=$(print_flags "${@:2}")
+    if [ "$used" != "$given" ]; then
+        expected=$(grep -vxF -e "$used" <<<"$given" | paste -sd ' ' -) || true
+        got=$(grep -vxF -e "$given" <<<"$used" | paste -sd ' ' -) || true
+        echo "error: RUNS: expected a run with the flags '$expected' in $1, got one with '$got'; set RUNS to another" \
+            "folder, or remove that one, or only its file flags if both are the same" >&2
+        exit 2
+    fi
+}
+
 train() { # RUN NAME FLAG...
     local finished=$1/finished-$max_update
     if [ -e "$finished" ]; then
@@ -70,6 +133,8 @@ train() { # RUN NAME FLAG...
     fi
     if ! is_trained "$1" "$max_update"; then
         mkdir -p "$1"
+        print_flags "${@:3}" >"$1/flags.part"
+        mv "$1/flags.part" "$1/flags"
         # Each run has one thread. Its whole log goes to its folder, and its validations to the screen.
         logged "$1/train.log" env OMP_NUM_THREADS=1 fairseq-train --user-dir skiprnn_plugin --cpu \
             --optimizer adam --lr 1e-4 --adam-eps 1e-8 --clip-norm 1.0 \
@@ -110,6 +175,9 @@ start() {
 launch() {
     local seed run
     first_runs+=("${RUNS:-runs}/$2/seed${seeds[0]}")
+    for seed in "${seeds[@]}"; do
+        check_flags "${RUNS:-runs}/$2/seed$seed" --seed "$seed" "${@:4}"
+    done
     for seed in "${seeds[@]}"; do
         run=${RUNS:-runs}/$2/seed$seed
         runs+=("$run")

@@ -36,9 +36,12 @@ def test_imdb_quick_prepares_the_reviews_once_and_reports_on_the_test_split(tmp_
     cfg = torch.load(run / "checkpoint_best.pt", weights_only=False)["cfg"]
     assert cfg["task"]["data_dir"] == str(tmp_path / "runs/imdb-data") and cfg["task"]["embedding_path"] == str(vectors)
     assert cfg["task"]["padding"] == "data" and cfg["model"]["hidden_size"] == 128 and cfg["model"]["dropout"] == 0.2
-    reviews.write_bytes(b"")
     moved = go(RUNS=str(shutil.move(tmp_path / "runs", tmp_path / "my runs")))
     assert [line for line in moved if line.startswith("|")] == [line for line in lines if line.startswith("|")]
+    reviews.write_bytes(b"")
+    wrong = recipe("imdb.sh", reviews, "--quick", **{**environment, "RUNS": str(tmp_path / "my runs")})
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1
+    assert wrong.stderr.startswith(f"error: ACLIMDB: expected {reviews} (")
     wrong = recipe("imdb.sh", reviews, **{**environment, "RUNS": str(tmp_path / "other")})
     assert wrong.returncode == 2 and wrong.stderr.startswith("skiprnn-prepare: error: ")
     assert wrong.stderr.count("\n") == 1 and list((tmp_path / "other").iterdir()) == []

@@ -19,9 +19,11 @@ def test_smartwatch_prepares_the_recordings_once_and_ends_with_pictures(tmp_path
     np.savez(tmp_path / "my watch.npz", **arrays)
     environment = {"RUNS": str(tmp_path / "runs"), "MAX_UPDATE": "1", "LAMBDAS": "1e-4"}
 
-    def go():
+    def go(status=0):
         process = run("bash", ROOT / "recipes/smartwatch.sh", "--quick", "my watch.npz", cwd=tmp_path, **environment)
-        assert process.returncode == 0, process.stderr[-2000:]
+        assert process.returncode == status, process.stderr[-2000:]
+        if status:
+            return process.stderr
         return process.stdout.splitlines()
 
     lines = go()
@@ -36,5 +38,8 @@ def test_smartwatch_prepares_the_recordings_once_and_ends_with_pictures(tmp_path
     cfg = torch.load(folder / "skip_gru-1e-4/seed1/checkpoint_best.pt", weights_only=False)["cfg"]
     assert cfg["task"]["data_dir"] == str(tmp_path / "runs/smartwatch-data") and cfg["task"]["normalize"]
     assert cfg["criterion"]["cost_per_sample"] == 1e-4 and cfg["model"]["hidden_size"] == 64
-    (tmp_path / "my watch.npz").write_bytes(b"")
+    made = (tmp_path / "runs/smartwatch-data").stat()
     assert [line for line in go() if line.startswith("|")] == table
+    assert (tmp_path / "runs/smartwatch-data").stat() == made
+    (tmp_path / "my watch.npz").write_bytes(b"")
+    assert go(2).startswith(f"error: FILE.npz: expected {tmp_path}/my watch.npz (")

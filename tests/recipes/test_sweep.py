@@ -31,8 +31,10 @@ def test_sweep_quick_ends_with_a_picture_and_goes_on_with_more_points(tmp_path):
     assert cfg["model"]["hidden_size"] == 64 and cfg["model"]["gru_reset"] == "before"
     assert cfg["task"]["valid_size"] == 40
     flags[-1] = "50"
-    other = recipe("sweep.sh", "--quick", *flags, RUNS=str(tmp_path))
-    assert other.returncode == 2 and other.stderr.startswith(f"error: FLAG: {folder} holds runs with the flags")
+    others = {"MAX_UPDATE": "1", "ARCHS": "skip_gru", "LAMBDAS": "1e-4"}
+    other = recipe("sweep.sh", "--quick", *flags, RUNS=str(tmp_path), **others)
+    message = f"'--valid-size 50' in {folder}/skip_gru-1e-4/seed1, got one with '--valid-size 40'"
+    assert other.returncode == 2 and f"error: RUNS: expected a run with the flags {message}" in other.stderr
 
 
 @needs_environment
