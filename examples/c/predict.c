@@ -216,7 +216,8 @@ static float *read_csv(const char *path, int64_t width, const double *mean, cons
         int64_t fields = 0;
         for (const char *field = text; field; field = next_field(field), fields++) {
             double number;
-            snprintf(got, sizeof got, "'%.*s'", (int)strcspn(field, ","), field);
+            const size_t length = strcspn(field, ",");
+            snprintf(got, sizeof got, "'%.*s'", (int)(length < 60 ? length : 60), field);
             if (!read_number(field, &number)) refuse_line(path, at, "a number", got);
             if (fields >= width) continue;
             float value = (float)number;

@@ -4,6 +4,10 @@
 
 #include "model.h"
 
+#ifndef MODEL_CLASSES
+#error "main.c needs a model that predicts classes"
+#endif
+
 /* The next character that is not a space; it stays in the file. */
 static int peek(FILE *file) {
     int next;

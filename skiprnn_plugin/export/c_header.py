@@ -39,7 +39,7 @@ HEAD = """\
 #define NAME_HIDDEN $hidden
 #define NAME_LAYERS $layers
 #define NAME_OUTPUTS $outputs
-#define NAME_NEVER UINT32_MAX
+$class_count#define NAME_NEVER UINT32_MAX
 
 typedef struct {
     float h[NAME_LAYERS][NAME_HIDDEN];
@@ -256,6 +256,7 @@ def make_header(parts: Parts, name: str, weights: str = "float32") -> str:
         "hidden": parts.hidden_size,
         "layers": parts.num_layers,
         "outputs": parts.output_size,
+        "class_count": f"#define NAME_CLASSES {parts.output_size}\n" if parts.predicts == "classes" else "",
         "c_field": "    float c[NAME_LAYERS][NAME_HIDDEN];\n" if parts.has_c else "",
         "start_c": "    memcpy(state->c, NAME_initial_c, sizeof state->c);\n" if parts.has_c else "",
         "threshold": _number(parts.threshold),
@@ -279,7 +280,7 @@ def make_header(parts: Parts, name: str, weights: str = "float32") -> str:
         text = text.replace(f"${key}", str(value))
     guard = name.upper()
     # In one pass: the name that replaces NAME_ may hold NAME_ itself, and is not to be replaced again
-    macro = r"NAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|NEVER)\b)|NAME_"
+    macro = r"NAME_(?=(H|INPUTS|HIDDEN|LAYERS|OUTPUTS|CLASSES|NEVER)\b)|NAME_"
     text = re.sub(macro, lambda found: f"{guard if found[1] else name}_", text)
     return text.replace("$class_names", ", ".join(map(_string, parts.class_names)))  # last, as names may be anything
 

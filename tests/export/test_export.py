@@ -199,9 +199,21 @@ def as_csv(recording):
 @pytest.mark.parametrize("name", ["name", "file_name", "Rename_NAME_"])
 def test_c_header_of_any_name(trained, name):
     text = make_header(collect_parts(trained.hub), name)
-    assert f"#define {name.upper()}_OUTPUTS" in text and f"{name}_update(" in text
-    others = set(re.findall(r"\w*(?:OUTPUTS|update)\b", text)) - {f"{name.upper()}_OUTPUTS", f"{name}_update", "update"}
-    assert not others
+    known = {f"{name.upper()}_OUTPUTS", f"{name.upper()}_CLASSES", f"{name}_update"}
+    assert f"#define {name.upper()}_CLASSES 3" in text
+    assert set(re.findall(r"\w*(?:OUTPUTS|CLASSES|update)\b", text)) - {"update"} == known
+
+
+@pytest.mark.parametrize("predicts", ["classes", "labels", "numbers"])
+def test_c_header_says_whether_it_predicts_classes(trained, tmp_path, predicts):
+    names = () if predicts == "numbers" else tuple(NAMES)
+    parts = dataclasses.replace(collect_parts(trained.hub), predicts=predicts, class_names=names)
+    (tmp_path / "model.h").write_text(make_header(parts, "model"))
+    compiler = shutil.which("cc") or pytest.skip("no C compiler is installed")
+    source = ROOT / "examples/microcontroller/main.c"
+    process = run(compiler, "-std=c99", f"-I{tmp_path}", "-fsyntax-only", source)
+    assert (process.returncode == 0) == (predicts == "classes")
+    assert ('#error "main.c needs a model that predicts classes"' in process.stderr) == (predicts != "classes")
 
 
 def test_c_header(trained, tmp_path):
