@@ -12,6 +12,8 @@ from unittest import mock
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ROOT / "skiprnn_plugin"
+# With which an exported C header has to compile, as firmware is compiled with many
+WARNINGS = ["-Wall", "-Wextra", "-Wfloat-equal", "-Wbad-function-cast", "-Wconversion", "-Wshadow", "-Werror"]
 
 # The paper's settings, on little data
 TRAIN = f"""

@@ -72,10 +72,10 @@ static float NAME_round(const float *h, int16_t *q) {
     return bound / $most.0f + nothing;
 }
 
-static int32_t NAME_dot_int8(const int8_t *a, const int16_t *b) {
+static float NAME_dot_int8(const int8_t *a, const int16_t *b) {
     int32_t sum = 0;
     for (int i = 0; i < NAME_HIDDEN; i++) sum += (int32_t)a[i] * b[i];
-    return sum;
+    return (float)sum;
 }
 """
 
@@ -161,7 +161,7 @@ static uint32_t NAME_wait(float p) {
     for (;; count++) {
         const float next = sum + p;
         if (!(next <= threshold)) return count;
-        if (next == sum) return NAME_NEVER;
+        if (!(next > sum)) return NAME_NEVER; /* next is no NaN here, and p not negative */
         int exponent;
         (void)frexpf(next, &exponent);
         float end = ldexpf(1.0f, exponent);
@@ -231,8 +231,8 @@ WEIGHTS: Dict[str, Dict[str, str]] = {
         "u_type": "const int8_t *u, const float *s",
         "round_h": "    int16_t q[NAME_HIDDEN];\n    float unit = NAME_round(h, q);\n",
         "round_reset": "    unit = NAME_round(reset, q);\n",
-        "u_times_h": "s[row] * unit * (float)NAME_dot_int8(u + row * NAME_HIDDEN, q)",
-        "u_times_reset": "s[row] * unit * (float)NAME_dot_int8(u + row * NAME_HIDDEN, q)",
+        "u_times_h": "s[row] * unit * NAME_dot_int8(u + row * NAME_HIDDEN, q)",
+        "u_times_reset": "s[row] * unit * NAME_dot_int8(u + row * NAME_HIDDEN, q)",
     },
 }
 

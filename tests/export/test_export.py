@@ -25,7 +25,7 @@ from skiprnn_plugin.ops.native import library as native
 from skiprnn_plugin.predictions import as_probabilities
 from skiprnn_plugin.prepare.input_files import read_csv
 
-from ..command_line import ROOT, run, train
+from ..command_line import ROOT, WARNINGS, run, train
 from ..made_up_recordings import make_recordings
 
 CASES = {
@@ -186,9 +186,7 @@ int main(void) {
 
 def compile_c(*arguments):
     compiler = shutil.which("cc") or pytest.skip("no C compiler is installed")
-    process = subprocess.run(
-        [compiler, "-Wall", "-Wextra", "-Werror", *map(str, arguments)], capture_output=True, text=True
-    )
+    process = subprocess.run([compiler, *WARNINGS, *map(str, arguments)], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
 
 

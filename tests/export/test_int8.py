@@ -17,7 +17,7 @@ from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
 from skiprnn_plugin.ops.native import library as native
 
 from ..cli.conftest import fails  # noqa: F401  (a fixture)
-from ..command_line import ROOT, run, train
+from ..command_line import ROOT, WARNINGS, run, train
 from ..int8_oracle import TOLERANCE, read
 
 RNNS = {
@@ -72,8 +72,17 @@ def program(tmp_path):
         (tmp_path / "model.h").write_text(make_header(make_parts(rnn), "model", "int8"))
         (tmp_path / "main.c").write_text(PROGRAM)
         (tmp_path / "recording.csv").write_text("".join(",".join(map(repr, step)) + "\n" for step in x.tolist()))
-        warnings = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
-        command = [compiler, *warnings, "-O1", "-o", tmp_path / "main", tmp_path / "main.c", "-lm"]
+        command = [
+            compiler,
+            "-std=c99",
+            "-pedantic",
+            *WARNINGS,
+            "-O1",
+            "-o",
+            tmp_path / "main",
+            tmp_path / "main.c",
+            "-lm",
+        ]
         process = subprocess.run(command, capture_output=True, text=True)
         assert process.returncode == 0, process.stderr
         return tmp_path
