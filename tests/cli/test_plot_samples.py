@@ -1,7 +1,7 @@
 """``skiprnn-plot samples``: the figure's data, the file, and what can't be drawn."""
 
+import os
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,11 +172,10 @@ def test_a_disk_that_fills_up_leaves_the_old_figure(fails, tiny, tmp_path, monke
     output = tmp_path / "samples.png"
     output.write_text("the old figure")
 
-    def fill_up(path, content):
-        path.write_text("half a")
+    def fill_up(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", fill_up)
+    monkeypatch.setattr(os, "fsync", fill_up)
     assert "No space left" in fails(main, "samples", tiny["seed1"].checkpoint, "--output", output)
     assert output.read_text() == "the old figure"
     assert list(tmp_path.iterdir()) == [output]
