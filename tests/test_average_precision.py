@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 import skiprnn_plugin  # noqa: F401
-from skiprnn_plugin.average_precision import ScoredPoints, average_precision, mean_average_precision
+from skiprnn_plugin.average_precision import ScoredPoints, average_precision, mean_average_precision, pool
 from skiprnn_plugin.data.localization import evaluation_times, labels_at
 from skiprnn_plugin.data.manifest import parse_annotations
 from skiprnn_plugin.metrics import AveragePrecisionMeter
@@ -92,7 +92,12 @@ def test_without_ties_as_scikit_learn():
 
 
 def test_of_equal_scores_the_first_comes_first():
-    assert average_precision(np.zeros(4), np.array([True, False, False, True])) == (1 + 2 / 4) / 2
+    """Of the whole set, in whatever batches it comes."""
+    targets, expected = np.array([True, False, False, True]), (1 + 2 / 4) / 2
+    assert average_precision(np.zeros(4), targets) == expected
+    parts = (slice(1, 4), slice(0, 1))
+    batches = [ScoredPoints(np.arange(4)[p], np.zeros((4, 1, 1))[p], targets.reshape(4, 1, 1)[p]) for p in parts]
+    assert mean_average_precision(*pool(batches)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The estimators, which work in the manner of scikit-learn."""
 
 import enum
+import io
 import logging
+import math
 import pickle
 import re
 import sys
@@ -206,6 +208,7 @@ def stage(accuracy, fraction):
         (0.25, [stage(1.0, 0.9), stage(55 / 56, 0.2)], 1),  # one error of 56 is no proof that it is worse
         (0.25, [stage(1.0, 0.9), stage(53 / 56, 0.2)], 0),
         (0.25, [stage(0.9, 0.9), stage(0.9, 0.4), stage(0.8, 0.2)], 1),
+        (None, [stage(math.nan, 0.1), stage(0.9, 0.9)], 1),
     ],
 )
 def test_which_stage_is_chosen(target, stages, expected):
@@ -213,6 +216,21 @@ def test_which_stage_is_chosen(target, stages, expected):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert choose_stage("classes", target)(stages, 56) == expected
+
+
+def test_keeps_the_stage_that_is_chosen(monkeypatch):
+    """Of validations after every so many training updates, and one at the end."""
+    seen = []
+    monkeypatch.setattr(
+        "skiprnn_plugin.training.choose_stage",
+        lambda *options: lambda history, size: seen.append((history, size)) or 1,
+    )
+    model = small(max_updates=27).fit(*make_recordings(18, seed=0))
+    ((history, size),) = seen
+    assert [stage["num_updates"] for stage in history] == [*range(2, 27, 2), 27]
+    assert size == 3  # recordings held out
+    state = torch.load(io.BytesIO(model.checkpoint_), weights_only=False)
+    assert state["optimizer_history"][-1]["num_updates"] == history[1]["num_updates"]
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was(tmp_path, monkeypatch):

@@ -243,6 +243,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
         ({"lengths": np.zeros(10, int)}, "lengths: expected at least 1, got 0"),
         ({"labels": np.zeros(9, int)}, "labels: expected one for each of the 10 sequences, got 9"),
         ({"labels": np.arange(10)}, "labels: expected numbers of 0 to 1, as there are label_names"),
+        ({"labels": np.arange(10) % 2 - 1}, "labels: expected numbers of 0 to 1, as there are label_names"),
         ({"subject": np.zeros((10, 1), int)}, "subject: expected whole numbers or names in one row, got int64 (10, 1)"),
         ({"subject": np.zeros(10, int)}, "expected subjects for each split, got none of 1 for "),
         ({"subject": np.array([None] * 10)}, "subject: holds pickled objects, which are never loaded; names"),

@@ -8,7 +8,7 @@ import pytest
 from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_items
 from skiprnn_plugin.hub import from_pretrained
-from skiprnn_plugin.prepare.splits import divide_classes
+from skiprnn_plugin.prepare.splits import Division, divide_classes
 
 from ..command_line import train
 from ..tiny_features import LABELS, WIDTH, sequences, write_features
@@ -71,6 +71,14 @@ def test_whole_numbers_of_one_feature(prints, tmp_path):
     for name in ("list", "block", "rows", "padded"):
         prints(main, "features", tmp_path / f"{name}.npz", tmp_path / name)
         np.testing.assert_array_equal(np.stack(read(tmp_path / name)[1]), values[:, :, None])
+
+
+def test_sequences_of_one_step(prints, tmp_path):
+    """As many steps as sequences: the numbers of a row are features all the same, as there are lengths."""
+    values = np.random.default_rng(0).normal(size=(12, 2))
+    np.savez(tmp_path / "own.npz", values=values, lengths=[1] * 12, labels=NAMES)
+    prints(main, "features", tmp_path / "own.npz", tmp_path / "dest", "--dtype", "float64")
+    np.testing.assert_array_equal(np.stack(read(tmp_path / "dest")[1]), values[:, None])
 
 
 @pytest.mark.parametrize("dtype", [bool, np.float32])
@@ -249,6 +257,15 @@ def test_tables_with_other_columns(prints, tmp_path):
             (),
             "own.csv:3: sequence 'a': expected label 'up', as in line 2, got 'down'",
         ),
+        *(
+            (
+                f"sequence,label,{column},x\na,up,{first},1\na,up,{second},1",
+                (),
+                f"own.csv:3: sequence 'a': expected {column} '{first}', as in line 2, got '{second}'",
+            )
+            for column, first, second in (("split", "train", "valid"), ("subject", "anna", "bert"))
+        ),
+        ("sequence;label;x\na;0,5;1\nb;0.5;1", (), "own.csv: label: expected decimal points or decimal commas, got"),
         ("sequence,label,x\n../a,up,1", (), "own.csv:2: expected a sequence's name"),
         ("sequence,label,x\na,up,1", (), "own.csv: expected sequences for each split, got none of 1 for "),
         ("sequence,label,x", ("--ignore-columns", "time"), "own.csv:1: expected a column 'time', got columns"),
@@ -357,6 +374,12 @@ def test_every_class_is_in_every_split_that_it_suffices_for(sizes, fractions):
     for label, size in enumerate(sizes):
         found = set(splits[labels == label])
         assert "train" in found and (found == {"train", *fractions} or size <= len(fractions))
+
+
+@pytest.mark.parametrize("subjects", [None, list("abcdefghij")], ids=["sequences", "subjects"])
+def test_fractions_are_rounded_to_the_nearest_number(subjects):
+    splits = Division(None, None, 0.28, 0.22, 0)(["up"] * 10, subjects)
+    assert [splits.count(split) for split in ("test", "valid", "train")] == [3, 2, 5]
 
 
 def test_many_classes_are_divided_in_the_time_of_few():

@@ -85,6 +85,16 @@ def test_precision_is_over_the_whole_set_however_batches_are_cut(batches):
         assert values["mAP_classes"] == 2
 
 
+def test_precision_tells_large_scores_apart():
+    """Their probabilities are all 1 in float32."""
+    points = {"steps": torch.zeros(3, 1, dtype=torch.int64), "target": torch.tensor([False, False, True]).view(3, 1, 1)}
+    sample = {"id": torch.arange(3), "net_input": {"x": torch.ones(3)}, "target": torch.zeros(3, 1, 1)}
+    criterion = build().eval()
+    logits = torch.tensor([20.0, 30.0, 40.0]).view(3, 1, 1)
+    log = criterion(model(logits, torch.ones(3, 1)), {**sample, "points": points})[2]
+    assert log_values(criterion, [[log]])["mAP"] == 1
+
+
 def test_in_training_nothing_is_kept(batches):
     criterion = build()
     assert criterion.logging_outputs_can_be_summed() and not criterion.eval().logging_outputs_can_be_summed()

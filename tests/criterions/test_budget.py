@@ -57,6 +57,17 @@ def test_mse_and_budgets(budget, target, expected):
     torch.testing.assert_close(updates.grad, (0.1 * slope).unsqueeze(1).expand(3, 4))
 
 
+@pytest.mark.parametrize("scale", [None, [1.0, 10.0]], ids=["no unit", "units"])
+def test_the_error_is_a_mean_over_outputs(scale):
+    """The loss is without units, so that no output outweighs another; the error that is logged has them."""
+    criterion = build("mse")
+    criterion.task.target_scale = scale
+    prediction = torch.tensor([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    log = criterion(model_output(prediction), sample(torch.zeros(3, 2)))[2]
+    assert float(log["task_loss"]) == 0.5 * (2 + 2)
+    assert float(log["squared_error"]) == (2 + 2 if scale is None else 2 + 200)
+
+
 def test_cross_entropy_is_in_nats():
     logits = torch.tensor([[2.0, 0.0], [0.0, 0.0], [0.0, 3.0]])
     criterion = build("cross_entropy", cost_per_sample=0.5)
@@ -150,6 +161,21 @@ def test_logged_metrics_do_not_depend_on_the_cut_into_batches(kind):
     assert whole["budget_loss"] == pytest.approx(0.25 * whole["updates"])
 
 
+def test_squares_are_summed_in_double_precision():
+    """float32 has no 16785409."""
+    count = torch.tensor([4097.0, 4097.0])
+    assert float(plugin_metrics.update_sums(count, count, count, None)["updates_squared"]) == 2 * 4097**2
+
+
+@pytest.mark.parametrize("size, value", [(3, 0.1), (6, 0.7), (7, 0.7)])
+def test_the_deviation_of_equal_numbers_is_0(size, value):
+    """Though by rounding the mean of the squares is less than the square of the mean."""
+    totals = {"increments": size, "increment": sum([value] * size), "increment_squared": sum([value**2] * size)}
+    with metrics.aggregate(new_root=True) as meters:
+        plugin_metrics.log_updates(totals)
+    assert meters.get_smoothed_values()["increment_std"] == pytest.approx(0, abs=1e-7)
+
+
 def test_without_a_gate_no_increment_is_logged():
     criterion = build("mse")
     logged = log_values(criterion, [[criterion(model_output(torch.ones(3, 1)), sample(torch.zeros(3)))[2]]])
@@ -167,10 +193,12 @@ def test_nothing_to_count_logs_nothing():
     [
         ({"cost_per_sample": -1e-5}, "--cost-per-sample.*-1e-05"),
         ({"cost_per_sample": math.nan}, "--cost-per-sample.*nan"),
+        ({"cost_per_sample": math.inf}, "--cost-per-sample.*inf"),
         ({"budget": "l3"}, "--budget.*l3"),
         ({"budget": "l1"}, "--target-updates.*l1 takes a target, got None"),
         ({"target_updates": 5.0}, "--target-updates.*per_sample takes no target, got 5.0"),
         ({"budget": "l2", "target_updates": -1.0}, "--target-updates.*-1.0"),
+        ({"budget": "l1", "target_updates": math.inf}, "--target-updates.*inf"),
         ({"cost_warmup_updates": -1}, "--cost-warmup-updates.*-1"),
         ({"target_fraction": 1.5, "cost_per_sample": 1.0}, "--target-fraction.*1.5"),
         ({"target_fraction": math.nan, "cost_per_sample": 1.0}, "--target-fraction.*nan"),

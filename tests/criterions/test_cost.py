@@ -1,5 +1,6 @@
 """Lambda: constant, warmed up, and found for a target fraction; alone and in ``fairseq-train``."""
 
+import itertools
 import re
 import warnings
 from types import SimpleNamespace
@@ -220,20 +221,27 @@ def sums(fraction, task_loss, increment, sequences=4, steps=100):
 
 
 @pytest.mark.parametrize(
-    "options,fraction,increment,message",
+    "options,fractions,increment,message",
     [
-        ((1e-3, 0, "per_sample", None, None), 0.01, 0.001, "--cost-per-sample: only 1.0% .*not learned.*--target-frac"),
-        ((0.0, 0, "per_sample", None, 0.25), 0.01, 0.001, "--target-fraction: 1.0% .* 25.0% .*--gate-init zeros"),
-        ((1e-3, 0, "per_sample", None, None), 0.01, 0.3, None),
-        ((1e-3, 0, "per_sample", None, None), 0.2, 0.001, None),
+        (
+            (1e-3, 0, "per_sample", None, None),
+            [0.01],
+            0.001,
+            "--cost-per-sample: only 1.0% .*not learned.*--target-frac",
+        ),
+        ((0.0, 0, "per_sample", None, 0.25), [0.01], 0.001, "--target-fraction: 1.0% .* 25.0% .*--gate-init zeros"),
+        ((1e-3, 0, "per_sample", None, None), [0.01], 0.3, None),
+        ((1e-3, 0, "per_sample", None, None), [0.2], 0.001, None),
+        ((1e-3, 0, "per_sample", None, None), [0.01] * 89 + [0.2], 0.001, None),
     ],
-    ids=["closed", "closed, with a target", "open", "samples are used"],
+    ids=["closed", "closed, with a target", "open", "samples are used", "samples are used at times"],
 )
-def test_warns_once_of_a_closed_gate(options, fraction, increment, message):
+def test_warns_once_of_a_closed_gate(options, fractions, increment, message):
+    """The training updates use these fractions in turn."""
     budget = BudgetLoss(*options)
     with warnings.catch_warnings(record=True) as caught, metrics.aggregate(new_root=True):
         warnings.simplefilter("always")
-        for _ in range(250):
+        for fraction in itertools.islice(itertools.cycle(fractions), 250):
             budget.log(sums(fraction, 1.0, increment))
     assert len(caught) == (message is not None)
     assert not caught or re.search(message, str(caught[0].message))

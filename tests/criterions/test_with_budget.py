@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin.criterions.base import parse_options
+from skiprnn_plugin.criterions.cost import Cost
 from skiprnn_plugin.criterions.listening import listen
 from skiprnn_plugin.criterions.with_budget import (
     PREFIX,
@@ -112,6 +113,17 @@ def test_lambda_does_not_depend_on_the_sample_size(size, budget):
     assert logged["update_fraction"] == pytest.approx(float(count.mean()) / 6)
     assert logged["flops"] == pytest.approx(3 * 5 * 8 * float(count.mean()))
     assert 0 < logged["increment"] < 1
+
+
+@pytest.mark.parametrize("size", [4, 24], ids=["sentences", "tokens"])
+def test_a_target_is_relative_to_the_loss_per_sample(size):
+    """The rule that finds lambda gets the base loss's mean, whatever the base criterion counts."""
+    criterion = build(target_fraction=0.5)
+    log = criterion(Tagger(), sample(size))[2]
+    with mock.patch.object(Cost, "step") as step:
+        log_values(criterion, [[log]])
+    ((_, task_loss),) = [call.args for call in step.call_args_list]
+    assert task_loss == pytest.approx(float(log["loss"]) / size)
 
 
 def test_the_encoders_flops_count_for_each_update():
@@ -215,6 +227,38 @@ def test_several_modules_and_segments_add_up():
     assert log["with_budget.increments"] == 4  # the second has no gate
     assert per_sequence(torch.tensor([1.0, 2.0, 3.0]), 2).tolist() == [3, 3]  # no telling whose they are
     assert per_sequence(torch.ones(0), 0).tolist() == []
+
+
+def test_segments_are_paid_by_their_sequence():
+    """The rows of a sequence follow one another, and each sequence counts once in the mean."""
+    lengths = [3, 1, 2, 2, 1, 1, 3, 3]  # of two segments of each sequence
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = SkipGRU(3, 5, update_bias=9.0)  # uses all
+
+        def forward(self, x):
+            return self.rnn(x.reshape(8, 3, 3), lengths=lengths)[0]
+
+    loss, size, log = build(cost_per_sample=0.25)(Model(), sample())
+    assert float(loss / size) == pytest.approx(float(log["loss"]) / size + 0.25 * (4 + 4 + 2 + 6) / 4)
+    assert log["with_budget.updates_squared"] == 4**2 + 4**2 + 2**2 + 6**2
+    assert per_sequence(torch.tensor([1.0, 2.0, 3.0, 4.0]), 2).tolist() == [3, 7]
+
+
+def test_the_gates_of_all_modules_are_logged():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = SkipGRU(3, 5, update_bias=9.0), SkipGRU(3, 5, update_bias=-9.0)
+
+        def forward(self, x):
+            return self.a(x)[0] + self.b(x)[0]
+
+    criterion = build()
+    logged = log_values(criterion, [[criterion(Model(), sample())[2]]])
+    assert logged["increment"] == pytest.approx(0.5, abs=0.01) and logged["increment_std"] > 0.45
 
 
 def test_a_model_without_skip_rnn_modules():

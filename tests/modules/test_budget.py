@@ -57,6 +57,12 @@ def test_costs_nothing_until_the_task_begins_to_be_learned():
     assert prices[60] == 0 < prices[120] < prices[199]
 
 
+def test_costs_nothing_in_the_first_50_updates():
+    """However fast the task is learned."""
+    prices = run(Budget(0.25), [1.0] * 60, [1.0] * 20 + [0.1] * 40)
+    assert prices[50] == 0 < prices[51]
+
+
 def test_begins_in_the_end_with_a_task_that_was_learned_before():
     prices = run(Budget(0.25, ramp_updates=50), [1.0] * 400, [1.0] * 400)
     assert prices[250] == 0 < prices[255]
@@ -81,6 +87,28 @@ def test_the_allowed_fraction_falls_fast_slowly_or_not_at_all(loss, low, high):
             budget.rule.load_state_dict({**budget.rule.state_dict(), "progress": 0.01})
         budget.step(allowed(budget), value)
     assert low <= allowed(budget) <= high
+
+
+@pytest.mark.parametrize(
+    "changes, progress, log_price",
+    [
+        ({"best": 0.1, "task_loss": 0.3}, 0.25, 0.25),
+        ({"best": 0.001, "task_loss": 0.02}, 1, 1),  # differs from its best by less than 3% of the first
+        ({"best": 0.95, "task_loss": 1.0}, 1, 1),  # nearer to the first than to the best, but not by a tenth of it
+        ({"best": 0.1, "task_loss": 0.9}, -1, None),
+    ],
+    ids=["does not hold", "holds", "not lost", "lost"],
+)
+def test_the_pace_of_one_update(changes, progress, log_price):
+    """In parts of the full pace, that of the allowed fraction and that of the price. A lost task lowers the price by a
+    hundredth."""
+    budget = learned_budget(first=1.0, progress=0.5, log_price=0.0, fraction=0.51, **changes)
+    budget.step(0.51, changes["task_loss"])
+    state = budget.rule.state
+    error = math.log(0.51) - state["progress"] * math.log(0.25)
+    assert (state["progress"] - 0.5) * 600 == pytest.approx(progress)
+    expected = -0.01 if log_price is None else 0.03 * error * log_price
+    assert state["log_price"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_price_rises_above_the_target_and_falls_below_it_within_bounds():
@@ -110,6 +138,12 @@ def test_updates_are_rewarded_a_tenth_below_the_target(smoothed, batch, sign):
     assert cost.sign().tolist() == [sign, sign]
 
 
+def test_the_reward_is_limited():
+    """To ten times a tenth of the first task loss."""
+    budget = learned_budget(progress=1.0, fraction=1e-4, first=0.5)
+    assert float(budget.cost(torch.tensor(1e-4))) == pytest.approx(-1e-4 * 0.1 * 10 * 0.5, rel=1e-4)
+
+
 def test_the_fraction_of_a_batch_lowers_the_price_and_never_raises_it():
     budget = learned_budget(progress=1.0, log_price=0.0, fraction=0.25)
     price = budget.price()
@@ -137,6 +171,13 @@ def test_prices_are_relative_to_the_task_loss(scale):
     expected = run(Budget(0.25), fractions, losses)
     scaled = run(Budget(0.25), fractions, [scale * loss for loss in losses])
     assert scaled == pytest.approx([scale * price for price in expected], rel=1e-6) and max(expected) > 0
+
+
+def test_a_task_loss_below_0():
+    """As a likelihood of numbers can have."""
+    assert run(Budget(0.25), [1.0] * 200, [-1.0] * 200) == [0.0] * 200
+    assert run(Budget(0.25), [1.0] * 400, [-1 - min(max(n - 60, 0) / 100, 0.9) for n in range(400)])[-1] > 0
+    assert float(learned_budget(progress=1.0, fraction=0.01, first=-1.0).cost(torch.tensor(0.01))) < 0
 
 
 def test_resumes_exactly():
@@ -261,6 +302,7 @@ def test_warns_once_of_a_closed_gate_and_of_a_missed_target():
         warnings.simplefilter("error")
         run(missed, [1.0] * 500, [1.0] * 500)
         run(good, [0.24] * 500, [1.0] * 500)
+        run(Budget(0.25, ramp_updates=50), [1.0] * 600, [1.0] * 600)  # a short ramp is no reason to warn early
         good.warn_if_missed()
         closed.warn_if_missed()
     with pytest.warns(UserWarning, match="100.0% of the samples.*has not fallen by 20% yet") as caught:
