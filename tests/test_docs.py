@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
 
+import numpy as np
 import pytest
 
 from .command_line import ROOT, run
@@ -251,11 +252,13 @@ def test_estimators(tmp_path, monkeypatch, capsys):
     )
     values = {}
     exec(compile(classifier, "estimators.md", "exec"), values)
-    recordings = values["recordings"]
+    recordings, labels = values["recordings"], values["labels"]
     assert (values["again"].predict(recordings) == values["model"].predict(recordings)).all()
     exec(compile(regressor, "estimators.md", "exec"), values)
     score, predicted, fraction, numbers = capsys.readouterr().out.splitlines()
-    assert 0 <= float(score) <= 1 and predicted.endswith("(3, 3)") and 0 < float(fraction) <= 1
+    held_out = recordings[120:]
+    assert float(score) == (values["again"].predict(held_out) == labels[120:]).mean() and predicted.endswith("(3, 3)")
+    assert float(fraction) == np.mean([row.mean() for row in values["again"].used_samples(held_out)])
     assert float(numbers.split()[0]) < 1 and values["model"].predict(recordings).dtype == float
 
 

@@ -100,7 +100,7 @@ def test_hydra(reviews):
     )
     small = "model.encoder_embed_dim=8 dataset.num_workers=0 dataset.batch_size=2 optimization.max_update=3"
     found = validation(reviews[0], f"{command} {small} hydra.run.dir=runs/hydra")
-    assert float(found["valid_budget_loss"]) > 0 and 0 <= float(found["valid_accuracy"]) <= 100
+    assert float(found["valid_budget_loss"]) > 0 and float(found["valid_accuracy"]) in (0, 50, 100)  # of two reviews
     checkpoint = torch.load(reviews[0].path / "runs/hydra/checkpoints/checkpoint_last.pt")
     assert checkpoint["cfg"]["model"]["cell"] == "lstm" and "encoder.rnn.update_weight" in checkpoint["model"]
 
