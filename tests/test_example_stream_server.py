@@ -14,6 +14,7 @@ import pytest
 from skiprnn_plugin.hub import from_pretrained
 
 from .command_line import ROOT
+from .forked import run_forked
 from .frozen.make import FOLDER, arrays
 
 pytest.importorskip("websockets", reason="websockets is not installed")
@@ -80,6 +81,9 @@ BAD = {
     "large": ({"index": 0, "sample": [1e60, 1]}, "sample: expected finite numbers in the range of float32"),
     "early": ({"index": 3, "sample": [1, 1]}, "index: expected 0, got 3"),
     "no index": ({"index": None, "sample": [1, 1]}, "index: expected 0, got None"),
+    "fraction": ({"index": 0.0, "sample": [1, 1]}, "index: expected 0, got 0.0"),
+    "false": ({"index": False, "sample": [1, 1]}, "index: expected 0, got False"),
+    "true": ({"index": 0, "sample": [True, 1]}, "expected {"),
 }
 
 
@@ -151,6 +155,67 @@ def test_load(max_skip):
 
     text = asyncio.run(test())
     assert text.startswith("5 clients, 200 steps, ") and ("200 steps, 100.0% of them sent" in text) == (max_skip == 0)
+
+
+def test_clients_that_fail_do_not_stop_the_others():
+    sensors = load("load")
+
+    async def test(connect, rows):
+        async with connect() as one:
+            await ask(one)
+            address = "ws://{}:{}".format(*one.remote_address)
+            text = await sensors.main(Namespace(address=address, width=2, clients=5, steps=40))
+            with pytest.raises(sensors.Refused, match=r"^sample: expected 2 numbers, got shape \[3\]$"):
+                await sensors.main(Namespace(address=address, width=3, clients=2, steps=40))
+        return text
+
+    text = serve(test, capacity=3)
+    assert text.startswith("2 clients, 80 steps, ")
+    assert text.endswith("; 3 clients failed, the first by: all 3 places are taken")
+
+
+def in_one_line(process):
+    assert process.returncode == 2 and "Traceback" not in process.stderr
+    return process.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("--port 99999", "argument --port: expected an integer from 0 to 65535, got '99999'"),
+        ("--capacity 0", "argument --capacity: expected an integer from 1 to 1000000, got '0'"),
+        ("--max-skip -1", "argument --max-skip: expected an integer of at least 0, got '-1'"),
+        ("--max-skip 1.5", "argument --max-skip: expected an integer of at least 0, got '1.5'"),
+    ],
+)
+def test_wrong_options_of_the_server(words, message):
+    process = run_forked(EXAMPLE / "server.py", FOLDER / "skip_gru.pt", *words.split())
+    assert in_one_line(process) == f"server.py: error: {message}"
+
+
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        ("missing.pt", "missing.pt: no such file or folder"),
+        ("zoo:imdb", "task imdb_sentiment: expected one that reads arrays step by step for a stream; it encodes a "),
+    ],
+)
+def test_models_that_can_not_be_served(model, message):
+    process = run_forked(EXAMPLE / "server.py", model, "--port", 0)
+    assert in_one_line(process).startswith(f"server.py: error: argument checkpoint: {message}")
+
+
+@pytest.mark.parametrize(
+    "words, message", [("--clients 0", "--clients: expected an integer of at least 1, got '0'"), ("", "")]
+)
+def test_wrong_options_of_the_clients(words, message):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"ws://127.0.0.1:{probe.getsockname()[1]}"  # where nobody listens
+        words = ["--width", "2", "--address", address, *words.split()]
+        process = run_forked(EXAMPLE / "load.py", *words)
+    expected = message or f"--address: {address}: [Errno 111] Connect call failed"
+    assert in_one_line(process).startswith(f"load.py: error: argument {expected}")
 
 
 def test_a_port_in_use():

@@ -16,13 +16,14 @@ import asyncio
 import contextlib
 import json
 import logging
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import torch
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.hub import SkipRNNHub, from_pretrained
 from skiprnn_plugin.modules.stream import NEVER
 
@@ -68,8 +69,8 @@ class Rows:
         try:
             message = json.loads(text)
             index, numbers = message["index"], message["sample"]
-            if not all(isinstance(number, (int, float)) for number in numbers):
-                raise TypeError("numpy would take texts such as '1.5' as numbers")
+            if not all(type(number) in (int, float) for number in numbers):
+                raise TypeError("numpy would take true, and texts such as '1.5', as numbers")
             sample = np.asarray(numbers, dtype=np.float64)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise BadMessage('expected {"index": integer, "sample": [numbers]}') from None
@@ -82,7 +83,7 @@ class Rows:
         wanted = self.want(row)
         if wanted is None:
             raise BadMessage("index: no further sample is wanted")
-        if index != wanted:
+        if type(index) is not int or index != wanted:  # 0.0 and false are equal to 0
             raise BadMessage(f"index: expected {wanted}, got {index!r}")
         return sample
 
@@ -133,13 +134,22 @@ async def talk(rows: Rows, connection: ServerConnection) -> None:
 
 
 async def main(args: argparse.Namespace) -> None:
-    rows = Rows(from_pretrained(args.checkpoint), args.capacity, args.max_skip)
+    """Serve until there is an error.
+
+    Raises:
+        UserError: the model can't be loaded or has no stream.
+        OSError: the port can't be opened.
+    """
+    try:
+        rows = Rows(from_pretrained(args.checkpoint), args.capacity, args.max_skip)
+    except (OSError, ValueError) as error:
+        raise UserError(f"argument checkpoint: {error}") from error
 
     async def handler(connection: ServerConnection) -> None:
         await talk(rows, connection)
 
-    async with serve(handler, args.host, args.port, compression=None, max_size=MOST_BYTES):
-        logging.info("listening on %s:%d", args.host, args.port)
+    async with serve(handler, args.host, args.port, compression=None, max_size=MOST_BYTES) as server:
+        logging.info("listening on %s:%d", args.host, server.sockets[0].getsockname()[1])
         reading = asyncio.create_task(rows.run())
         try:
             await reading  # which ends only by an error
@@ -147,20 +157,37 @@ async def main(args: argparse.Namespace) -> None:
             reading.cancel()
 
 
+def integer(least: int, most: Optional[int] = None) -> Callable[[str], int]:
+    """An argument's type: an integer from ``least`` to ``most``."""
+
+    def read(text: str) -> int:
+        with contextlib.suppress(ValueError):
+            number = int(text)
+            if least <= number and (most is None or number <= most):
+                return number
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise argparse.ArgumentTypeError(f"expected an integer {limits}, got {text!r}")
+
+    return read
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", help="a trained model, or its save-dir")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
-    parser.add_argument("--capacity", type=int, default=1000, help="most clients at a time (default: %(default)s)")
-    parser.add_argument("--max-skip", type=int, help="most steps to skip after an update; 0 wants every sample")
+    parser.add_argument("--port", type=integer(0, 65535), default=8765, help="port to listen on (default: %(default)s)")
+    capacity_help = "most clients at a time, up to a million (default: %(default)s)"
+    parser.add_argument("--capacity", type=integer(1, 10**6), default=1000, help=capacity_help)
+    parser.add_argument("--max-skip", type=integer(0), help="most steps to skip after an update; 0 wants every sample")
     # Importing fairseq has set up logging already; websockets would log every message, which takes most of the time
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", force=True)
     logging.getLogger("websockets").setLevel(logging.WARNING)
     torch.set_num_threads(1)
     try:
         asyncio.run(main(parser.parse_args()))
+    except UserError as error:
+        parser.error(str(error))
     except OSError as error:
-        parser.error(str(error))  # such as a port that is in use; asyncio's text names it
+        parser.error(f"arguments --host, --port: {error}")  # such as a port that is in use
     except KeyboardInterrupt:
         pass
