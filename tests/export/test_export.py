@@ -483,12 +483,31 @@ def test_a_module_of_ones_own_from_an_example_of_size_1(batch, steps):
             assert torch.equal(program(x)[0], rnn(x)[0])
 
 
+def check_batch(names, trained):
+    """The function ``read`` of docs/export.md, with rows that want their samples at different times."""
+    steps = min(map(len, trained.recordings))
+    x = np.stack([recording[:steps] for recording in trained.recordings])
+    state = {name: np.zeros((shape[0], len(x), shape[2]), np.float32) for name, shape in names["shapes"].items()}
+    expected = trained.hub.predict(x)
+    prediction, wanted, used = np.zeros_like(expected), np.zeros(len(x), np.int64), [[] for _ in x]
+    for time in range(steps):
+        rows = np.flatnonzero(wanted == time)
+        if len(rows):
+            names["read"](x[rows, time], rows, time, state, prediction, wanted)
+        for row in rows:
+            used[row].append(time)
+    assert used == [np.flatnonzero(row).tolist() for row in trained.hub.used_samples(x)]
+    np.testing.assert_allclose(prediction, expected, atol=1e-6)
+
+
 def test_page(trained, tmp_path, monkeypatch, capsys):
     """The programs of docs/export.md."""
     pytest.importorskip("onnxruntime")
     text = (ROOT / "docs/export.md").read_text()
     monkeypatch.chdir(tmp_path)
-    onnx_code, torch_code, module_code, translation_code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    onnx_code, batch_code, torch_code, module_code, translation_code = re.findall(
+        r"```python\n(.*?)```", text, re.DOTALL
+    )
     (tmp_path / "onnx").mkdir()
     trained.export(tmp_path / "onnx" / "model.onnx").rename("model.onnx")
     recording = trained.recordings[0]
@@ -498,9 +517,12 @@ def test_page(trained, tmp_path, monkeypatch, capsys):
     x = torch.randn(3, 20, 3)
     torch.testing.assert_close(torch.export.load("rnn.pt2").module()(x), module["rnn"](x))
     assert "onnx_translations" in translation_code  # test_onnx_translation.py runs it
-    exec(compile(onnx_code, "export.md", "exec"), {"recording": recording})
+    names = {"recording": recording}
+    exec(compile(onnx_code, "export.md", "exec"), names)
     printed = np.array(capsys.readouterr().out.splitlines()[-1].strip("[]").split(), float)
     np.testing.assert_allclose(printed, trained.hub.predict([recording])[0], atol=1e-6)
+    exec(compile(batch_code, "export.md", "exec"), names)
+    check_batch(names, trained)
 
     (c_code,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
     (tmp_path / "h").mkdir()
