@@ -152,6 +152,27 @@ def test_copied_half_way(engine, by):
 
 
 @every_engine
+def test_a_state_begins_at_time_0(engine, tmp_path):
+    """As docs/streaming.md says: only a pickled stream continues exactly where there are limits. A file with a state is
+    read without code, one with a stream is not."""
+    rnn = make(SkipGRU, engine, update_bias=-6.0)  # which skips long
+    stream = rnn.stream(1, min_skip=4, max_skip=9)
+    stream.feed(draw(rnn, 1, 1))
+    stream.skip(3)
+    assert (stream.time.item(), stream.wanted.item()) == (4, 10)
+    torch.save(stream.state, tmp_path / "state.pt")
+    other, restored = rnn.stream(1, min_skip=4, max_skip=9), pickle.loads(pickle.dumps(stream))
+    other.reset(state=torch.load(tmp_path / "state.pt", weights_only=True))
+    assert (other.time.item(), other.wanted.item()) == (0, 9)  # max_skip counts from there
+    assert (restored.time.item(), restored.wanted.item()) == (4, 10)
+    other.reset(state=stream.state._replace(p=torch.ones(1), acc=torch.ones(1)))
+    assert other.wanted.item() == 0  # and min_skip from the next update
+    torch.save(stream, tmp_path / "stream.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "stream.pt", weights_only=True)
+
+
+@every_engine
 def test_rows_join_and_leave(engine):
     rnn = make(SkipGRU, engine)
     x, stream = draw(rnn), rnn.stream(5)
