@@ -7,7 +7,6 @@ and what was given.
 import contextlib
 import math
 import numbers
-import struct
 from typing import Any, Collection, Optional, Sequence, Tuple
 
 PATHS = ("_dir", "_path", "data")  # ends of the names of options that name a file or folder
@@ -50,11 +49,9 @@ def check_count(argument: str, value: Any) -> int:
 
 
 def check_probability(argument: str, value: Any) -> float:
-    """Check for a number in [0, 1), also when it is rounded to float32."""
+    """Check for a number in [0, 1)."""
     if not _is_number(value) or not 0 <= value < 1:
         raise ValueError(f"{argument}: expected a probability in [0, 1), got {value!r}")
-    if struct.unpack("f", struct.pack("f", value))[0] == 1:
-        raise ValueError(f"{argument}: expected a probability in [0, 1), got {value!r}, which is 1 in float32")
     return float(value)
 
 

@@ -108,6 +108,10 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
             f"{as_option(name)}: expected {DIALS[name]} for a model without a gate that rounds, got {value}"
         )
     threshold = check_probability("--update-threshold", cfg.update_threshold)
+    if torch.tensor(threshold, dtype=torch.float32) == 1:  # no sum of update probabilities would exceed it
+        raise ValueError(
+            f"--update-threshold: expected a probability in [0, 1), got {threshold!r}, which is 1 in float32"
+        )
     names = ("zoneout", "recurrent_dropout", "binarize", "update_bias", "gate_init", "gate_layers")
     names += ("layer_norm", "init", "chrono_init", "engine", "min_skip", "max_skip")
     options = {name: getattr(cfg, name) for name in names}
