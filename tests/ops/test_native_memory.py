@@ -297,6 +297,19 @@ def test_packed_weights_are_forgotten_with_the_weights(engine):
 
 
 @native
+def test_weights_that_were_laid_out_elsewhere_are_forgotten_too(engine):
+    gru, before = Packing(), len(packing._cache)
+    with gru.pack() as packed:
+        gru.change()
+        with gru.pack() as other:
+            assert other is not packed
+    del packed, other
+    assert len(packing._cache) == before + 1
+    del gru
+    assert len(packing._cache) == before
+
+
+@native
 def test_two_models_do_not_mix_and_the_cache_is_bounded(engine):
     x = torch.randn(2, 6, 3)
     models = [SkipGRU(3, 5, engine=engine) for _ in range(packing.CAPACITY + 3)]

@@ -93,16 +93,14 @@ def pack(shape: Tuple[int, ...], weights: Sequence[Tensor], purpose: int) -> Pac
     with _lock:
         packed = _cache.get(key)
         if packed is None:
-            packed = _store(key, PackedWeights(shape, pointers, purpose))
-            # Without its weights the set is of no use to anybody, and may be large
-            packed.owner = weakref.ref(weights[0], lambda _: _forget(key))
+            packed = _store(key, PackedWeights(shape, pointers, purpose), weights[0])
         else:
             _cache.move_to_end(key)
     if not packed.start_reading():  # somebody still reads the weights' former content
         packed = PackedWeights(shape, pointers, purpose)
         packed.start_reading()
         with _lock:
-            _store(key, packed)
+            _store(key, packed, weights[0])
     return packed
 
 
@@ -111,7 +109,9 @@ def _forget(key: tuple) -> None:
     _cache.pop(key, None)
 
 
-def _store(key: tuple, packed: PackedWeights) -> PackedWeights:
+def _store(key: tuple, packed: PackedWeights, owner: Tensor) -> PackedWeights:
+    """Keep a set as long as ``owner``, one of its weights, exists: after that it may be large and is of no use."""
+    packed.owner = weakref.ref(owner, lambda _: _forget(key))
     _cache[key] = packed
     while len(_cache) > CAPACITY:
         _cache.popitem(last=False)
