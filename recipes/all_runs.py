@@ -190,10 +190,11 @@ class Results:
 
 def with_validations(run: Run, log: Path, table: Table) -> History:
     """The run with what its log says of the validations: the table's metrics, the fraction used, and when it was."""
-    metrics = [column.metric for column in table.columns if column.metric]
-    names = ("epoch", "num_updates", "update_fraction", *metrics)
-    found = read_log_history(log, "valid").validations
-    validations = [{name: value for name, value in metrics.items() if name in names} for metrics in found]
+    names = {"epoch", "num_updates", "update_fraction", *(column.metric for column in table.columns)}
+    validations = [
+        {name: value for name, value in validation.items() if name in names}
+        for validation in read_log_history(log, "valid").validations
+    ]
     return History(**vars(run), validations=validations)
 
 

@@ -339,9 +339,9 @@ class PredictingStream:
             if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):
                 numbers = statistics.normalize(numbers)
             numbers = numbers if is_wide else numbers.astype(np.float32)
-        wrong = np.argwhere(~np.isfinite(numbers))
-        if len(wrong):
-            place = tuple(wrong[0].tolist())
+        is_finite = np.isfinite(numbers)
+        if not is_finite.all():
+            place = tuple(np.argwhere(~is_finite)[0].tolist())
             unit = "" if statistics is None else " in units of the training data's standard deviation"
             raise ValueError(
                 f"x: expected finite numbers in the range of float32{unit}, got {array[place]} at {list(place)}"

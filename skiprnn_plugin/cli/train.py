@@ -201,7 +201,7 @@ def _check_save_dir(folder: Path, source: Path) -> None:
 
 
 def _is_interrupted(path: Path) -> bool:
-    """Whether this command has written the data or the checkpoint in the folder of a run in part, or only the data."""
+    """Whether an interrupted run of this command has left this: its data, whole or in part, or part of a checkpoint."""
     from ..prepare.new_folder import is_leftover
     from ..prepare.write_features import find_options
 

@@ -15,11 +15,8 @@ from ..modules import SkipGRU, SkipLSTM, SkipRNN
 from ..modules.skip_rnn import SkipRNNBase
 from ..ops import uniform
 
-UPDATE_RULES = {
-    "learned": "skip",
-    "random": "random_skip",
-    "full": "full",
-}  # how architectures' names begin
+# Update rules, and what the names of their architectures begin with
+UPDATE_RULES = {"learned": "skip", "random": "random_skip", "full": "full"}
 CELLS = ("lstm", "gru")  # the cells that have architectures
 
 

@@ -58,6 +58,8 @@ def new_folder(dest: Path, overwrite: bool, record: str, resume: bool = False) -
 
 @contextlib.contextmanager
 def _cleared(dest: Path, part: Path, old: Path, resume: bool) -> Iterator[None]:
+    """A block after which ``part`` is gone, except to ``resume``, and ``old`` is removed, or put back if there is no
+    ``dest``."""
     try:
         yield
     finally:

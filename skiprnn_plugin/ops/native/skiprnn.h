@@ -55,7 +55,8 @@ typedef struct {
     int64_t batch, steps; /* fewer than 2^31 steps */
     int64_t last_only;    /* 1: the output is that of the last real step; 0: of every step */
     int64_t threads;      /* the most threads to use; 1 or more */
-    int64_t keep_limit;   /* in floats: if the records of all steps fit in this, they also hold what a backward would compute again */
+    int64_t keep_limit;   /* in floats: if the records of all steps fit in this, they also hold what a backward would
+                           * compute again */
     const float *x;       /* [B, T, D], contiguous in D */
     int64_t x_batch_stride; /* in floats */
     int64_t x_step_stride;
