@@ -8,7 +8,8 @@
 # Rows that update at every step end when the task is solved, the others at MAX_UPDATE: the fraction of samples used
 # keeps falling after the task is solved, and some rows never solve it. Run the recipe again to resume: it skips
 # finished runs and continues the others from their last checkpoint (one every 3,000 training updates).
-# A run of 60,000 training updates takes 25 minutes to an hour on a core of its own (native engine; an LSTM takes longest).
+# docs/results/finished.tsv lists how long runs took: 60,000 training updates 61 to 93 minutes, on a core that also did
+# other work.
 set -euo pipefail
 source "$(dirname "$0")/table.sh"
 
