@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arguments import check_count
-from ..modules.budget import RAMP, BudgetRule
+from ..modules.budget import DEFAULT_RAMP, BudgetRule
 
 RAMPS = 5  # that fit into a short training
 
@@ -38,7 +38,7 @@ class Cost(nn.Module):
         self.rule: Optional[BudgetRule] = None
         if target_fraction is not None:
             options = ("--target-fraction", "--cost-warmup-updates")
-            self.rule = BudgetRule(target_fraction, warmup_updates or RAMP, options)
+            self.rule = BudgetRule(target_fraction, warmup_updates or DEFAULT_RAMP, options)
         # What changes: training updates made, and the state of the rule
         self.progress: Dict[str, Any] = {"num_updates": 0} if self.rule is None else self.rule.state_dict()
         self._start = dict(self.progress)
@@ -49,7 +49,7 @@ class Cost(nn.Module):
     def plan(self, max_update: int) -> None:
         """Make the ramp of a target fraction fit into ``max_update`` training updates, unless its length was given."""
         if self.rule is not None and self.warmup_updates == 0:
-            self.rule.ramp_updates = min(RAMP, max(max_update // RAMPS, 1))
+            self.rule.ramp_updates = min(DEFAULT_RAMP, max(max_update // RAMPS, 1))
 
     @property
     def is_constant(self) -> bool:

@@ -15,35 +15,36 @@ from ..ops.tracing import never_compiled
 LOSS_SMOOTHING = 0.95
 FRACTION_SMOOTHING = 0.9
 
-RAMP = 600  # training updates
+DEFAULT_RAMP = 600  # training updates
 
-# When the allowed fraction falls. FIRST training updates give the task loss that all prices are relative to.
-FIRST, WAIT = 20, 50  # training updates
+# When the allowed fraction falls
+FIRST_UPDATES = 20  # training updates that give the first task loss, to which all prices are relative
+WAIT_UPDATES = 50  # training updates before which the allowed fraction does not fall
 LEARNED = 0.8  # the task has begun to be learned when its loss is below this part of the first one
-LATEST = 5  # or after this many times the ramp
-HOLDS = (0.2, 0.03)  # the task loss holds below its best + 20%, or + 3% of the first
-LOST = 0.1  # the task is lost nearer to the first loss than to the best, and above the best + 10% of the first
-SLOW = 0.25  # the pace while it does not hold
-FOLLOWED = 0.25  # the allowed fraction waits where the logarithm of the actual one is farther above it
+LATEST_START = 5  # times the ramp, after which the allowed fraction falls even if the task has not begun to be learned
+HOLDS_WITHIN = (0.2, 0.03)  # the task loss holds below its best + 20%, or + 3% of the first
+LOST_ABOVE = 0.1  # the task is lost nearer to the first loss than to the best, and above the best + 10% of the first
+SLOW_PACE = 0.25  # of the allowed fraction and of the price, while the task loss does not hold
+FOLLOWED_WITHIN = 0.25  # the allowed fraction waits where the logarithm of the actual one is farther above it
 
 # The price of using every step, as a part of the first task loss
-LOWEST, START, HIGHEST = 5e-4, 0.05, 2.0
-RATE = 0.03  # of its logarithm in a training update, times the error
-FASTEST = 0.0075  # in a training update
-FALL = 0.01  # while the task is lost
-PROPORTIONAL = 3.0
-# Updates are rewarded where the logarithm of the fraction is farther than TOO_FAR below that of the allowed one
-REWARD, TOO_FAR, MOST = 0.1, 0.05, 10.0
+LOWEST_PRICE, FIRST_PRICE, HIGHEST_PRICE = 5e-4, 0.05, 2.0
+INTEGRAL_GAIN = 0.03  # change of the price's logarithm in a training update, for an error of 1
+MAX_CHANGE = 0.0075  # of the price's logarithm in a training update
+FALL_WHEN_LOST = 0.01  # of the price's logarithm in a training update, while the task is lost
+PROPORTIONAL_GAIN = 3.0
+# Updates are rewarded where the logarithm of the fraction is more than REWARD_BELOW below that of the allowed one
+REWARD, REWARD_BELOW, MAX_REWARD = 0.1, 0.05, 10.0
 
-LEAST = 1e-4  # fraction of the steps, where its logarithm is taken
+MIN_FRACTION = 1e-4  # of the steps, where its logarithm is taken
 
-MISSED = 0.2  # of the target
+MISSED_BY = 0.2  # of the target
 CLOSED = 0.02  # of the steps
-CHECKED = 100  # training updates between two looks at what has been reached
+LOOK_INTERVAL = 100  # training updates between two looks at what has been reached
 LONG = 10  # times the ramp
 
 # Numbers that a step changes: finite training updates seen; smoothed update fraction and task loss; the loss that the
-# first updates had, and the best; how far the allowed fraction has come (0 to 1); ln(price / (START * first))
+# first updates had, and the best; how far the allowed fraction has come (0 to 1); ln(price / (FIRST_PRICE * first))
 STATE = ("seen", "fraction", "task_loss", "first", "best", "progress", "log_price")
 
 Number = Union[float, Tensor]
@@ -64,7 +65,7 @@ class BudgetRule:
     def __init__(
         self,
         target_fraction: float,
-        ramp_updates: int = RAMP,
+        ramp_updates: int = DEFAULT_RAMP,
         names: Tuple[str, str] = ("target_fraction", "ramp_updates"),
     ):
         self.target_fraction = check_fraction(names[0], target_fraction)
@@ -102,15 +103,15 @@ class BudgetRule:
     def cost(self, fraction: Tensor) -> Tensor:
         """See :meth:`Budget.cost`."""
         # A gate can close within ten training updates: where this batch's fraction is below the smoothed one, it counts
-        present = fraction.detach().double().mean().clamp(min=LEAST).log() - self._allowed()
+        present = fraction.detach().double().mean().clamp(min=MIN_FRACTION).log() - self._allowed()
         error = present.clamp(max=self._error())
-        price = self._base_price() * (1 + PROPORTIONAL * error).clamp(0, 2)
+        price = self._base_price() * (1 + PROPORTIONAL_GAIN * error).clamp(0, 2)
         return ((price - self._reward(error)) * fraction).to(fraction.dtype)
 
     @never_compiled
     def price(self) -> float:
         """See :meth:`Budget.price`."""
-        return self._base_price() * _clamp(1 + PROPORTIONAL * self._error(), 0, 2)
+        return self._base_price() * _clamp(1 + PROPORTIONAL_GAIN * self._error(), 0, 2)
 
     @never_compiled
     def step(self, fraction: Number, task_loss: Number) -> None:
@@ -131,13 +132,13 @@ class BudgetRule:
         if math.isfinite(fraction) and math.isfinite(task_loss):
             self._update(fraction, task_loss)
         self._state["num_updates"] += 1
-        if self._state["num_updates"] % CHECKED == 0:
+        if self._state["num_updates"] % LOOK_INTERVAL == 0:
             self._look()
 
     def warn_if_missed(self) -> None:
         """See :meth:`Budget.warn_if_missed`."""
         fraction = self.state["fraction"]
-        if not self.warned and self.state["num_updates"] > 0 and abs(fraction / self.target_fraction - 1) > MISSED:
+        if not self.warned and self.state["num_updates"] > 0 and abs(fraction / self.target_fraction - 1) > MISSED_BY:
             self.warned = True
             warnings.warn(self._describe(fraction), stacklevel=3)
 
@@ -163,7 +164,7 @@ class BudgetRule:
     def _look(self) -> None:
         """Warn of a gate that has closed, and of a target that has been missed for a long time."""
         closed = self.state["fraction"] < min(CLOSED, self.target_fraction / 2)
-        if closed or self.state["num_updates"] >= LONG * max(self.ramp_updates, RAMP):
+        if closed or self.state["num_updates"] >= LONG * max(self.ramp_updates, DEFAULT_RAMP):
             self.warn_if_missed()
 
     def _update(self, fraction: float, task_loss: float) -> None:
@@ -174,31 +175,31 @@ class BudgetRule:
         state["task_loss"] += (1 - LOSS_SMOOTHING) * (task_loss - state["task_loss"])
         state["seen"] += 1
         loss = state["task_loss"]
-        if state["seen"] <= FIRST:
+        if state["seen"] <= FIRST_UPDATES:
             state["first"] = state["best"] = loss
         # The best task loss is forgotten slowly, over about a ramp
         state["best"] = min(loss, state["best"] + (loss - state["best"]) / self.ramp_updates)
         first, best, size = state["first"], state["best"], abs(state["first"])
         if state["progress"] == 0:
-            begins = loss <= first - (1 - LEARNED) * size or state["seen"] > LATEST * self.ramp_updates
-            if state["seen"] <= WAIT or not begins:
+            begins = loss <= first - (1 - LEARNED) * size or state["seen"] > LATEST_START * self.ramp_updates
+            if state["seen"] <= WAIT_UPDATES or not begins:
                 return
-        holds = loss < best + max(HOLDS[0] * abs(best), HOLDS[1] * size)
-        lost = loss > max((best + first) / 2, best + LOST * size)
-        if lost or self._error() < FOLLOWED:
-            pace = -1.0 if lost else 1.0 if holds else SLOW
+        holds = loss < best + max(HOLDS_WITHIN[0] * abs(best), HOLDS_WITHIN[1] * size)
+        lost = loss > max((best + first) / 2, best + LOST_ABOVE * size)
+        if lost or self._error() < FOLLOWED_WITHIN:
+            pace = -1.0 if lost else 1.0 if holds else SLOW_PACE
             state["progress"] = _clamp(state["progress"] + pace / self.ramp_updates, 1 / self.ramp_updates, 1)
-        change = _clamp(RATE * self._error(), -FASTEST, FASTEST)
+        change = _clamp(INTEGRAL_GAIN * self._error(), -MAX_CHANGE, MAX_CHANGE)
         if lost:
-            change = -FALL
+            change = -FALL_WHEN_LOST
         elif change > 0 and not holds:
-            change *= SLOW
-        lowest, highest = math.log(LOWEST / START), math.log(HIGHEST / START)
+            change *= SLOW_PACE
+        lowest, highest = math.log(LOWEST_PRICE / FIRST_PRICE), math.log(HIGHEST_PRICE / FIRST_PRICE)
         state["log_price"] = _clamp(state["log_price"] + change, lowest, highest)
 
     def _error(self) -> float:
         """The logarithm of the smoothed fraction divided by the allowed one."""
-        return math.log(max(self.state["fraction"], LEAST)) - self._allowed()
+        return math.log(max(self.state["fraction"], MIN_FRACTION)) - self._allowed()
 
     def _allowed(self) -> float:
         """The logarithm of the allowed fraction."""
@@ -207,11 +208,11 @@ class BudgetRule:
     def _reward(self, error: Tensor) -> Tensor:
         """What opens a gate that has closed too far, in the unit of the price."""
         size = REWARD * abs(self.state["first"])
-        return size * ((-error - TOO_FAR).exp() - 1).clamp(0, MOST)
+        return size * ((-error - REWARD_BELOW).exp() - 1).clamp(0, MAX_REWARD)
 
     def _base_price(self) -> float:
         state = self.state
-        return START * abs(state["first"]) * math.exp(state["log_price"]) if state["progress"] > 0 else 0.0
+        return FIRST_PRICE * abs(state["first"]) * math.exp(state["log_price"]) if state["progress"] > 0 else 0.0
 
 
 def _clamp(value: float, low: float, high: float) -> float:
@@ -254,7 +255,7 @@ class Budget(nn.Module):
         ValueError: an argument is out of its range.
     """
 
-    def __init__(self, target_fraction: float, ramp_updates: int = RAMP):
+    def __init__(self, target_fraction: float, ramp_updates: int = DEFAULT_RAMP):
         super().__init__()
         self.rule = BudgetRule(target_fraction, ramp_updates)
 

@@ -82,8 +82,8 @@ OPTIONS = ("--cost-warmup-updates", 3, "--target-fraction", 0.5, "--lr", 0.01)
 @pytest.fixture
 def rule_at_once(monkeypatch):
     """Samples cost something from the second training update on."""
-    monkeypatch.setattr(rule_module, "WAIT", 0)
-    monkeypatch.setattr(rule_module, "LATEST", 0)
+    monkeypatch.setattr(rule_module, "WAIT_UPDATES", 0)
+    monkeypatch.setattr(rule_module, "LATEST_START", 0)
 
 
 FREQUENCY = {"task": "frequency_discrimination"}
@@ -122,8 +122,8 @@ def steps_of_lambda(folder, *options):
 
     with (
         mock.patch.object(Cost, "step", note),
-        mock.patch.object(rule_module, "WAIT", 0),
-        mock.patch.object(rule_module, "LATEST", 0),
+        mock.patch.object(rule_module, "WAIT_UPDATES", 0),
+        mock.patch.object(rule_module, "LATEST_START", 0),
     ):
         train(folder, *OPTIONS, "--binarize", "bernoulli", "--batch-size", 8, "--max-update", 6, *options, **FREQUENCY)
     return seen
