@@ -238,7 +238,7 @@ def test_readmes_program_prints_what_it_says():
 
 
 def test_programs_of_pages(capsys):
-    for page in ("streaming", "plain-torch", "index"):
+    for page in ("streaming", "plain-torch"):
         for code in read_code(ROOT / f"docs/{page}.md", "python"):
             exec(compile(code, page, "exec"), {})
     used, equal = capsys.readouterr().out.splitlines()
