@@ -1,5 +1,5 @@
-"""mkdocs calls this for each page: Sphinx roles in docstrings, such as :class:`.types.SkipState`, become plain code, and
-no line ends within the name of an option."""
+"""mkdocs calls this for each page: Sphinx roles in docstrings, such as :class:`.types.SkipState`, become plain code.
+No line of text ends within the name of an option."""
 
 import re
 

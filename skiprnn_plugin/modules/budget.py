@@ -223,7 +223,7 @@ class Budget(nn.Module):
     """A term for the loss that makes a gate use a target fraction of the steps.
 
     It needs no other number: the price of an update is found while training, relative to the task loss. In a training
-    loop::
+    loop:
 
         budget = Budget(target_fraction=0.25)
         ...
