@@ -10,11 +10,17 @@
 #                                      the adding task in float32, and trains it in half precision; five minutes. Needs
 #                                      the plugin's requirements and pytest.
 # What is measured goes to the folder $OUT, or to benchmarks/results if it is not set. You can also set:
-#   DEVICE=cpu   to try this on a machine without a CUDA device; add --small
+#   DEVICE=cpu   to try this on a machine without a CUDA device, with TRITON_INTERPRET=1 and the option --small
 #   WHEELS       a folder of wheels made by benchmarks/gpu_wheels.sh, if fairseq is not installed
 #   MNIST        the folder of the MNIST database; random images are used otherwise
 #   PYTHON       the interpreter (default python3)
 set -uo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
 for name in OUT WHEELS MNIST; do
     if [ -n "${!name:-}" ]; then
         declare "$name=$(realpath -m -- "${!name}")" # the folder changes now

@@ -6,6 +6,12 @@
 # The versions are those that are installed here, where the tests run. Left out is what comes with an image that has
 # torch: numpy, scipy, scikit-learn, packaging, tqdm. You can set PYTHON (the interpreter here; default python3).
 set -euo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
 if [ $# = 0 ]; then
     echo "error: FOLDER: expected a folder for the wheels, got none" >&2
     exit 2

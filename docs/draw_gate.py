@@ -7,8 +7,8 @@ docs/gate.json has a wave that this program makes, and the samples of it that a 
 `bash recipes/frequency.sh --quick` (runs/frequency-quick-1ms/skip-gru-1e-4/seed1/checkpoint_last.pt).
 """
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from skiprnn_plugin.cli.plot.elements import FAINT, SKIPPED, get_colors, mark_skipped, mark_used, new_figure
@@ -98,9 +98,11 @@ def draw(wave, used):
 
 
 def main():
-    path = FOLDER / "gate.json"
-    if len(sys.argv) > 1:
-        path.write_text(json.dumps(run_model(sys.argv[1])) + "\n")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", nargs="?", metavar="CHECKPOINT", help="the model for a new docs/gate.json")
+    checkpoint, path = parser.parse_args().checkpoint, FOLDER / "gate.json"
+    if checkpoint is not None:
+        path.write_text(json.dumps(run_model(checkpoint)) + "\n")
     sequence = json.loads(path.read_text())
     write_picture(lambda: draw(sequence["wave"], sequence["used"]), FOLDER / "gate.png", Look())
 

@@ -5,6 +5,12 @@
 # place of the tests below, which take long in the emulator. Tests that start programs, or threads after a fork, fail in the
 # emulator. Needs Debian 12 and its packages g++-aarch64-linux-gnu and qemu-user.
 set -euo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
 if [ $# = 0 ]; then
     echo "error: FOLDER: expected a folder for Python and torch, got nothing" >&2
     exit 2

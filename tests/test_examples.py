@@ -52,6 +52,37 @@ def example(monkeypatch):
     return load
 
 
+PROGRAMS = [
+    *("own_dataset/make_sample_data.py", "own_model/make_sample_data.py", "plain_torch/train.py"),
+    *("speech/make_digits.py", "translation/make_data.py", "../docs/draw_gate.py"),
+]
+SCRIPTS = [*(f"{name}/run.sh" for name in ("own_model", "speech", "translation")), "../benchmarks/gpu_wheels.sh"]
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_help(tmp_path, name, flag):
+    """It makes nothing, such as a folder of that name."""
+    process = run_forked(EXAMPLES / name, flag, cwd=tmp_path, PYTHONPATH=ROOT)
+    assert process.returncode == 0 and process.stdout.startswith("usage: "), process.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_of_scripts(tmp_path, name, flag):
+    process = command_line.run("bash", EXAMPLES / name, flag, cwd=tmp_path)
+    assert process.returncode == 0 and f"\n  bash {(EXAMPLES / name).resolve().relative_to(ROOT)} " in process.stdout
+    assert not process.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_script_without_its_folder():
+    process = command_line.run("bash", EXAMPLES / "own_model/run.sh")
+    assert process.returncode == 2 and process.stderr == (
+        "error: FOLDER: expected one folder for the texts and the run, got 0 arguments\n"
+    )
+
+
 def test_plain_torch(tmp_path):
     """With fewer sequences in a batch."""
     program = (EXAMPLES / "plain_torch/train.py").read_text()

@@ -5,8 +5,8 @@
 writes FOLDER/train.text and FOLDER/train.label, a text and its label on each line, and 500 for validation likewise.
 """
 
+import argparse
 import random
-import sys
 from pathlib import Path
 
 
@@ -20,10 +20,13 @@ def make_text():
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder for the texts")
+    parser.add_argument("training_texts", nargs="?", type=int, default=4000, help="to train on (default: %(default)s)")
+    args = parser.parse_args()
     random.seed(1)
-    folder, size = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 4000
-    folder.mkdir(parents=True, exist_ok=True)
-    for split, count in (("train", size), ("valid", 500)):
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for split, count in (("train", args.training_texts), ("valid", 500)):
         texts, labels = zip(*(make_text() for _ in range(count)))
-        (folder / f"{split}.text").write_text("\n".join(texts) + "\n")
-        (folder / f"{split}.label").write_text("\n".join(labels) + "\n")
+        (args.folder / f"{split}.text").write_text("\n".join(texts) + "\n")
+        (args.folder / f"{split}.label").write_text("\n".join(labels) + "\n")

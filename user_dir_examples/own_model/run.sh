@@ -7,6 +7,16 @@
 #
 # Only the line of the criterion is new in the command. With an nn.LSTM it was --criterion sentence_prediction.
 set -euo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
+if [ $# != 1 ]; then
+    echo "error: FOLDER: expected one folder for the texts and the run, got $# arguments" >&2
+    exit 2
+fi
 here=$(dirname "${BASH_SOURCE[0]}")
 folder=$1
 

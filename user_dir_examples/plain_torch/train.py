@@ -1,6 +1,6 @@
 """Trains a Skip GRU on the adding task in plain torch: python train.py [UPDATES]. Prints the MSE and samples used."""
 
-import sys
+import argparse
 
 import torch
 from torch import nn
@@ -16,11 +16,15 @@ def batch(size, steps=50):
     return x, (x[..., 0] * x[..., 1]).sum(1, keepdim=True)
 
 
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("updates", nargs="?", type=int, default=2000, help="training updates (default: 2000)")
+args = parser.parse_args()
+
 torch.manual_seed(1)
 rnn, head = SkipGRU(2, 110), nn.Linear(110, 1)
 parameters = [*rnn.parameters(), *head.parameters()]
 optimizer = torch.optim.Adam(parameters, lr=1e-3)
-for update in range(1, int(sys.argv[1] if len(sys.argv) > 1 else 2000) + 1):
+for update in range(1, args.updates + 1):
     x, target = batch(256)
     last, state, updates = rnn(x, last_only=True)  # updates: [256, 50], 1 where a sample was used
     error = (head(last) - target).square().mean()

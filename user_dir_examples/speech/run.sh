@@ -12,9 +12,15 @@
 #   skip_lstm_s2t: accuracy 99.333, update_fraction 0.246175
 #   skip_gru_s2t: accuracy 99.238, update_fraction 0.256884
 #
-# The three took 10 minutes on one of 2 AMD EPYC cores with AVX2, beside other work (2026-11-29). A corpus in FOLDER/digits, such as one
-# that make_digits.py --espeak has made, is taken as it is.
+# The three took 10 minutes on one of 2 AMD EPYC cores with AVX2, beside other work (2026-11-29). A corpus in
+# FOLDER/digits, such as one that make_digits.py --espeak has made, is taken as it is.
 set -euo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
 folder=${1-runs/speech} utterances=${2-6000} updates=${3-900}
 here=$(dirname "$0")
 plugin=$(python -m skiprnn_plugin)

@@ -8,6 +8,12 @@
 # wins over the one below. Run it again to resume a training that was interrupted. It needs fairseq's commands and
 # Python on the PATH, as in an active virtual environment. README.md has the results to expect.
 set -euo pipefail
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
+        exit
+        ;;
+esac
 
 if [ $# = 0 ]; then
     echo "error: FOLDER: expected a folder for the texts and the run, got nothing" >&2
