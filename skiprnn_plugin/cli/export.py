@@ -105,7 +105,7 @@ def make(model, parts, suffix: str, what: Optional[str], name: str, weights: str
     if suffix == ".h":
         from ..export.c_header import make_header
 
-        return make_header(parts, name, weights).encode(), "a model in C"
+        return make_header(parts, name, weights).encode(), "the source text of a model in C"
     if suffix == ".onnx":
         from ..export.onnx_file import make_onnx
 

@@ -349,7 +349,8 @@ def _draw(args: argparse.Namespace, checkpoint: Path, split: str, recordings: in
 
 
 def _say_how_to_predict(args: argparse.Namespace) -> str:
-    command = f"skiprnn-predict {shlex.quote(str(args.save_dir))} RECORDING.npy"
+    suffix = ".npy" if args.source.is_dir() or args.source.suffix.lower() == ".npz" else args.source.suffix
+    command = f"skiprnn-predict {shlex.quote(str(args.save_dir))} RECORDING{suffix}"
     return f"{args.save_dir}: the model, which predicts by\n\n    {command}"
 
 

@@ -4,7 +4,16 @@ from pathlib import Path
 from typing import List, Optional
 
 from ..data.features import FeatureStore, read_items
-from ..data.manifest import CLASSES, Item, check_labels, find_labels, find_manifest, read_classes
+from ..data.manifest import (
+    CLASSES,
+    MANIFEST,
+    MANIFEST_CSV,
+    Item,
+    check_labels,
+    find_labels,
+    find_manifest,
+    read_classes,
+)
 from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan, read_targets
 from .write_features import Source
 
@@ -18,9 +27,14 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             is no ``classes.txt``.
 
     Raises:
-        ValueError: any of its files is wrong, or ``regression`` is None and at least half of the labels have a
-            fraction, but another is not a number, or all are numbers, some of them with a decimal comma.
+        ValueError: it has no manifest, or any of its files is wrong, or ``regression`` is None and at least half of
+            the labels have a fraction, but another is not a number, or all are numbers, some of them with a decimal
+            comma.
     """
+    if not find_manifest(folder).exists():
+        has_tables = any(path.suffix.lower() == ".csv" for path in folder.iterdir())
+        cure = "; .csv files must be joined into one, docs/data.md has a program that does it" if has_tables else ""
+        raise ValueError(f"{folder}: expected a folder with {MANIFEST} or {MANIFEST_CSV}, got one with neither{cure}")
     items = read_items(folder, ("label",) if regression else ())
     has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
     labels = [item.label for item in items] if has_labels else []

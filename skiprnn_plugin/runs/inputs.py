@@ -68,6 +68,8 @@ def _check_exists(file: str, is_perhaps_text: bool) -> None:
         if error.errno != errno.ENAMETOOLONG:
             raise
         raise UserError(f"{' '.join(file.split())[:NAME_WIDTH]}...: {error.strerror}{hint}") from error
+    if Path(file).is_dir():
+        raise UserError(f"{file}: expected a file, got a folder")
     raise UserError(f"{file}: no such file{hint}")
 
 

@@ -308,7 +308,7 @@ def test_several_numbers_and_two_directions():
     "task, arguments, message",
     [
         ("adding", ["absent.npy"], "absent.npy: no such file"),
-        ("adding", ["folder.npy"], "folder.npy: no such file"),
+        ("adding", ["folder.npy"], "folder.npy: expected a file, got a folder"),
         ("words", ["good film"], "good film: no such file; a text is given by --text"),
         ("words", ["good film " * 40], f"{'good film ' * 6}...: File name too long; a text is given by --text"),
         ("adding", [], "expected an INPUT or --text, got none"),

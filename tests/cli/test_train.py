@@ -146,7 +146,9 @@ def test_says_what_it_has_read(capsys, tmp_path):
     expected = (
         "data: train 4 sequences (8 steps), valid 2 sequences (4 steps), test 2 sequences (4 steps); 2 features ("
     )
-    assert f"{expected}time, x)\n" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"{expected}time, x)\n" in printed.err
+    assert printed.out.endswith(f"    skiprnn-predict {tmp_path / 'run'} RECORDING.csv\n")
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

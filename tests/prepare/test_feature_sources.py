@@ -61,6 +61,15 @@ def test_numbers_to_predict_that_are_too_large(tmp_path):
         read_folder(write_folder(tmp_path, ["0.5", "2e200", "1.5"]))
 
 
+def test_a_folder_without_a_manifest(tmp_path):
+    message = f"{tmp_path}: expected a folder with manifest.tsv or manifest.csv, got one with neither"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        read_folder(tmp_path)
+    (tmp_path / "walk.CSV").touch()
+    with pytest.raises(ValueError, match=f"^{message}; .csv files must be joined into one, docs/data.md has a program"):
+        read_folder(tmp_path)
+
+
 @pytest.mark.parametrize("labels", [["1", "2", "n/a"], ["a", "b", "0.5"]], ids=["whole", "names"])
 def test_other_labels_are_classes(tmp_path, labels):
     (tmp_path / "classes.txt").write_text("\n".join(labels))
