@@ -327,6 +327,21 @@ def test_readme(tmp_path):
     assert process.stdout == f"{ROOT / 'skiprnn_plugin'}\n"
 
 
+def test_many_csv_files(tmp_path):
+    page, folder = ROOT / "docs/data.md", Folder(tmp_path)
+    (join,) = read_code(page, "python")
+    (tmp_path / "sensor").mkdir()
+    for number in range(12):
+        lines = [f"{step / 50},{step + number},{number % 3}" for step in range(5 + number)]
+        name = f"{('walk', 'sit')[number % 2]}_{number:02}.csv"
+        (tmp_path / "sensor" / name).write_text("\n".join(["time,x,y", *lines]))
+    folder.run_program(join)
+    train, predict = commands_of(page, "skiprnn-train recordings.csv", "skiprnn-predict")
+    assert "| test | " in folder.run(train, max_updates=2, hidden_size=4)
+    label, _, used, steps, _, name = folder.run(predict).splitlines()[1].split("\t")
+    assert label in ("walk", "sit") and 1 <= int(used) <= int(steps) == 5 and name == "sensor/walk_00.csv"
+
+
 def test_getting_started(tmp_path):
     page, folder = ROOT / "docs/getting-started.md", Folder(tmp_path)
     make, use = read_code(page, "python")

@@ -74,7 +74,7 @@ def test_commands(reviews):
     validated = validation(folder, validate, **last)
     for name in ("loss", "accuracy", "task_loss", "budget_loss", "updates", "update_fraction", "increment"):
         assert validated[f"valid_{name}"] == trained[f"valid_{name}"], name
-    (code,) = (block for block in read_code(PAGE, "python") if "SkipRNNTextModel" in block)
+    (code,) = (block for block in read_code(PAGE, "python") if "text_from_pretrained" in block)
     label, *read = folder.run_program(code).splitlines()
     assert label in ("neg", "pos") and len(read) == 1
 

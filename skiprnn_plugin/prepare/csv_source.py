@@ -210,9 +210,14 @@ def _read(path: Path, reader, decimals: Decimals, columns: Columns):
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
     """The places of the columns that are not features: sequence and label, and subject and split if they exist."""
+    cures = {
+        columns.sequence: "; --sequence-column names another",
+        columns.label: "; --label-column names another",
+    }
     for name in (columns.sequence, columns.label, *columns.ignored):
         if name not in header:
-            raise ValueError(f"{path}:1: expected a column {name!r}, got columns {', '.join(header)}")
+            found = ", ".join(header)
+            raise ValueError(f"{path}:1: expected a column {name!r}, got columns {found}{cures.get(name, '')}")
     for name in (columns.sequence, columns.label):
         if name in columns.ignored:
             raise ValueError(f"ignore_columns: expected columns besides the sequence's and the label's, got {name!r}")

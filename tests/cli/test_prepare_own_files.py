@@ -234,8 +234,16 @@ def test_tables_with_other_columns(prints, tmp_path):
 @pytest.mark.parametrize(
     "text, options, message",
     [
-        ("sequence,x\na,1", (), "own.csv:1: expected a column 'label', got columns sequence, x"),
-        ("id,label,x\na,up,1", (), "own.csv:1: expected a column 'sequence', got columns id, label, x"),
+        (
+            "sequence,x\na,1",
+            (),
+            "own.csv:1: expected a column 'label', got columns sequence, x; --label-column names another",
+        ),
+        (
+            "id,label,x\na,up,1",
+            (),
+            "expected a column 'sequence', got columns id, label, x; --sequence-column names another",
+        ),
         ("sequence,label\na,up", (), "own.csv:1: expected columns of features, got only sequence, label"),
         ("sequence,label,x", (), "own.csv: expected a line for each step, got none"),
         ("sequence,label,x\na,up,1,5", (), "own.csv:2: expected 3 columns, as the header has, got 4"),

@@ -390,7 +390,7 @@ def microcontroller_program(trained, tmp_path_factory):
 def test_microcontroller(trained, tmp_path):
     """The commands of examples/microcontroller, on a simulated Cortex-M4F."""
     text = (ROOT / "examples/microcontroller/README.md").read_text().replace("\\\n", "")
-    _, compile_it, simulate = (shlex.split(line) for line in re.findall(r"^    (\w.*)", text, re.MULTILINE))
+    *_, compile_it, simulate = (shlex.split(line) for line in re.findall(r"^    (\w.*)", text, re.MULTILINE))
     for program in (compile_it[0], simulate[0]):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")

@@ -131,7 +131,7 @@ def test_numbers_that_are_not_finite(name, bad, program):
 def test_simulated_microcontroller_prints_the_same(program):
     """The same program on a simulated Cortex-M4F, with the options of examples/microcontroller."""
     text = (ROOT / "examples/microcontroller/README.md").read_text().replace("\\\n", "")
-    _, compile_it, simulate = (shlex.split(line) for line in re.findall(r"^    (\w.*)", text, re.MULTILINE))
+    *_, compile_it, simulate = (shlex.split(line) for line in re.findall(r"^    (\w.*)", text, re.MULTILINE))
     for tool in (compile_it[0], simulate[0]):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
