@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+import types
 from unittest import mock
 
 import numpy as np
@@ -45,7 +46,8 @@ def test_applied_once():
         (PathManager, "copy"),
     ]
     places += [
-        (fairseq.trainer.Trainer, name) for name in ("train_step", "_build_optimizer", "state_dict", "load_checkpoint")
+        (fairseq.trainer.Trainer, name)
+        for name in ("train_step", "_set_seed", "_build_optimizer", "state_dict", "load_checkpoint")
     ]
     places += [(StatefulContainer, "__getattr__"), (models, "build_model"), (CtcCriterion, "forward")]
     before = [getattr(*place) for place in places]
@@ -426,6 +428,23 @@ def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
     assert thread.is_alive()
     release.set()
     thread.join()
+
+
+def test_training_on_the_cpu_seeds_no_other_device(monkeypatch):
+    from fairseq.trainer import Trainer
+
+    run = types.SimpleNamespace(
+        cfg=omegaconf.OmegaConf.create({"common": {"seed": 5}}), get_num_updates=lambda: 3, device=torch.device("cpu")
+    )
+    Trainer._set_seed.__wrapped__(run)  # fairseq's own
+    expected = torch.rand(4)
+    seeds = []
+    monkeypatch.setattr(torch, "manual_seed", seeds.append)
+    Trainer._set_seed(run)
+    assert torch.equal(torch.rand(4), expected) and seeds == []
+    run.device = torch.device("cuda")
+    Trainer._set_seed(run)
+    assert seeds == [8]
 
 
 @pytest.mark.parametrize("options", [(), ("--ema-fp32",)], ids=["", "fp32"])
