@@ -176,26 +176,16 @@ def _read(path: Path, reader, decimals: Decimals, columns: Columns):
     header = [name.strip() for name in next(reader, [])]
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
-    found = {}
+    found, previous, recording = {}, None, None
     names = {what: _Names(WHOLE) for what in places if what != "label"}  # which may be a number to predict
     for fields in show_progress(filter(None, reader), str(path), unit=" lines"):
         number = reader.line_num
         try:
             if len(fields) != len(header):
                 raise ValueError(f"expected {len(header)} columns, as the header has, got {len(fields)}")
-            row = {name: clean_value(name, fields[place]) for name, place in places.items()}
-            check_name(row["sequence"])
-            recording = found.get(row["sequence"])
-            if recording is None:
-                for what, known in names.items():
-                    known.add(what, row[what])
-                recording = found[row["sequence"]] = Recording(row, number)
-            for name, value in row.items():
-                if recording.row[name] != value:
-                    raise ValueError(
-                        f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line "
-                        f"{recording.line}, got {value!r}"
-                    )
+            values = [fields[place] for place in places.values()]
+            if values != previous:  # mostly the lines of a sequence follow one another
+                recording, previous = _find_recording(found, names, dict(zip(places, values)), number), values
             recording.steps.extend([_read_number(decimals, header, fields, place, number) for place in features])
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from error
@@ -206,6 +196,29 @@ def _read(path: Path, reader, decimals: Decimals, columns: Columns):
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return list(found.values()), [header[place] for place in features]
+
+
+def _find_recording(
+    found: Dict[str, Recording], names: Dict[str, _Names], values: Dict[str, str], line: int
+) -> Recording:
+    """The recording that a line belongs to, by what its columns but the features hold; a new one is added to ``found``.
+
+    Raises ValueError for values that the manifest can't hold, or that are unlike those of the lines before.
+    """
+    row = {name: clean_value(name, value) for name, value in values.items()}
+    check_name(row["sequence"])
+    recording = found.get(row["sequence"])
+    if recording is None:
+        for what, known in names.items():
+            known.add(what, row[what])
+        recording = found[row["sequence"]] = Recording(row, line)
+    for name, value in row.items():
+        if recording.row[name] != value:
+            raise ValueError(
+                f"sequence {row['sequence']!r}: expected {name} {recording.row[name]!r}, as in line {recording.line}, "
+                f"got {value!r}"
+            )
+    return recording
 
 
 def _find_columns(path: Path, header: Sequence[str], columns: Columns) -> Dict[str, int]:
