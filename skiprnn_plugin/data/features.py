@@ -28,7 +28,8 @@ def open_array(path: Path) -> np.ndarray:
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     try:
-        array = np.lib.format.open_memmap(path, mode="r")  # this compares the header with the file's size
+        # This compares the header with the file's size. Slices of a np.memmap take long to make.
+        array = np.lib.format.open_memmap(path, mode="r").view(np.ndarray)
     except Exception as error:  # a file can be broken in any way
         raise ValueError(f"{path}: can't be read as a numpy array ({first_sentence(error)})") from error
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
@@ -133,9 +134,9 @@ def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
         converted = array.astype(dtype)
     is_wide = float(np.finfo(dtype).max) > LARGEST
-    wrong = np.argwhere(~(np.abs(converted) <= LARGEST if is_wide else np.isfinite(converted)))
-    if len(wrong):
-        step, feature = wrong[0].tolist()
+    is_right = np.abs(converted) <= LARGEST if is_wide else np.isfinite(converted)
+    if not is_right.all():
+        step, feature = np.argwhere(~is_right)[0].tolist()
         allowed = f"up to {LARGEST:g}" if is_wide else f"in the range of {np.dtype(dtype)}"
         raise ValueError(
             f"expected finite numbers {allowed}, got {array[step, feature]} "

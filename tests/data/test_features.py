@@ -167,7 +167,7 @@ def test_nothing_is_loaded_before_it_is_needed(tmp_path):
     (tmp_path / "manifest.tsv").write_text("\n".join(["sequence\tsteps\tsplit\tlabel", *lines]))
     tracemalloc.start()
     dataset = make_dataset(tmp_path, Frames(Fit(1)))
-    assert isinstance(dataset.store.joint, np.memmap) and dataset[3]["x"].tolist() == [[7, 7]]
+    assert isinstance(dataset.store.joint.base, np.memmap) and dataset[3]["x"].tolist() == [[7, 7]]
     assert tracemalloc.get_traced_memory()[1] < steps
     tracemalloc.stop()
     pickled = pickle.dumps(dataset)
