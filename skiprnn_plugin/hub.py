@@ -225,31 +225,31 @@ class SkipRNNHub(nn.Module):
                 raise ValueError(f"arrays[{index}]: {error}") from error
 
     def _run_batch(self, batch: List[Tensor], start: int) -> Iterator[Prediction]:
-        began = time.perf_counter()
+        began, device = time.perf_counter(), self.device
+        lengths = [len(sequence) for sequence in batch]
+        is_padded = min(lengths) < max(lengths)
+        x = pad_sequence(batch, batch_first=True) if is_padded else torch.stack(batch)
         with torch.no_grad():
             output = self.model(
-                pad_sequence(batch, batch_first=True).to(self.device),
-                torch.tensor([len(sequence) for sequence in batch], device=self.device),
+                x.to(device),
+                torch.tensor(lengths, device=device) if is_padded else None,  # as in the datasets' batches
                 # seeds, so that a model with random decisions makes the same ones whatever the batch size is
-                torch.arange(start, start + len(batch), device=self.device),
+                torch.arange(start, start + len(batch), device=device),
             )
         values = as_probabilities(output.prediction.float(), self.task.predicts).cpu().numpy()
         if self.task.predicts == "numbers" and getattr(self.task, "decode", None) is not None:
             values = self.task.decode(values)
         directions = getattr(self.model, "num_directions", 1)
-        updates = output.updates.flatten(1)  # a user's own model may return [B, T]
-        updates = updates.unflatten(1, (directions, updates.shape[1] // directions)) > 0
-        lengths = (output.steps // directions).tolist()
-        used = [row[:, :length].numpy() for row, length in zip(updates.cpu(), lengths)]
+        updates = (output.updates > 0).cpu().numpy()
+        updates = updates.reshape(len(batch), directions, -1)  # a user's own model may return [B, T]
+        lengths = [steps // directions for steps in output.steps.tolist()]
+        names = self.class_names if self.task.predicts in ("classes", "labels") else None
         seconds = (time.perf_counter() - began) / len(batch)
-        for numbers, length, row in zip(values, lengths, used):
+        for numbers, length, row in zip(values, lengths, updates):
             numbers = numbers[:length] if self.task.per_step else numbers
-            yield Prediction(numbers, self._label(numbers), row if directions == 2 else row[0], seconds)
-
-    def _label(self, values: np.ndarray) -> Optional[str]:
-        if self.task.predicts not in ("classes", "labels") or values.size == 0:
-            return None
-        return self.class_names[values.argmax() % values.shape[-1]]
+            label = None if names is None or numbers.size == 0 else names[numbers.argmax() % numbers.shape[-1]]
+            used = row[:, :length]
+            yield Prediction(numbers, label, used if directions == 2 else used[0], seconds)
 
 
 class PredictingStream:
@@ -264,6 +264,7 @@ class PredictingStream:
     def __init__(self, stream, head: nn.Module, predicts: str, statistics, decode: Optional[Callable]):
         self.stream, self._head, self._predicts = stream, head, predicts
         self._statistics, self._decode = statistics, decode
+        self._scale = None if statistics is None else statistics.scale  # computing it takes as long as normalising
 
     def update(self, x: Any, rows=None) -> None:
         self.stream.update(self.normalize(x), rows)
@@ -337,7 +338,7 @@ class PredictingStream:
         with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
             numbers = array.astype(np.float64)  # as float32 could not tell large numbers that differ little
             if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):
-                numbers = statistics.normalize(numbers)
+                numbers = (numbers - statistics.mean) / self._scale
             numbers = numbers if is_wide else numbers.astype(np.float32)
         is_finite = np.isfinite(numbers)
         if not is_finite.all():
@@ -358,6 +359,8 @@ def _as_plain_array(raw: Any) -> Any:
         return raw
     array = np.asarray(raw)
     is_long = array.dtype.kind == "f" and array.itemsize > 8
+    if array.flags.carray and array.dtype.isnative and not is_long:  # mostly, and np.require takes long to see it
+        return array
     return np.require(array, np.float64 if is_long else array.dtype.newbyteorder("="), ["C", "ALIGNED", "WRITEABLE"])
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from skiprnn_plugin.hub import from_pretrained
+from skiprnn_plugin.data.features import Statistics
+from skiprnn_plugin.hub import PredictingStream, from_pretrained
 
 from .command_line import train
 from .frozen.make import FOLDER, arrays
@@ -190,8 +191,8 @@ def test_normalising_must_not_overflow(features):
     )
     with pytest.raises(ValueError, match=message + r"1e\+39 at \[0, 2\]$"):
         features.stream().update([[0, 0, 1e39]])
-    tiny = features.stream()
-    tiny._statistics = tiny._statistics._replace(std=np.array([1.0, 1, 1e-6]), mean=np.zeros(3))
+    statistics = Statistics(mean=np.zeros(3), std=np.array([1.0, 1, 1e-6]))
+    tiny = PredictingStream(features.stream().stream, features.model.head, "classes", statistics, None)
     with pytest.raises(ValueError, match=message + r"3e\+38 at \[0, 2\]$"):
         tiny.update([[1, 1, 3e38]])
     assert tiny.time.tolist() == [0]
