@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
@@ -72,30 +72,37 @@ class BudgetConfig(FairseqDataclass):
 class BudgetLoss(nn.Module):
     """The budget loss of a sequence: lambda sum_t u_t, lambda |sum_t u_t - target| or lambda (sum_t u_t - target)^2.
 
-    In a validation after the last training update that was planned (:meth:`plan`), a target fraction that was missed
-    gives a warning.
-
-    Args:
-        cfg: :class:`BudgetConfig`, or a configuration that has its options among others.
+    The arguments are those of :class:`BudgetConfig`. In a validation after the last training update that was planned
+    (:meth:`plan`), a target fraction that was missed gives a warning.
 
     Raises:
         ValueError: an option is out of its range; the message names it.
     """
 
-    def __init__(self, cfg: BudgetConfig):
+    def __init__(
+        self,
+        cost_per_sample: float,
+        cost_warmup_updates: int,
+        budget: str,
+        target_updates: Optional[float],
+        target_fraction: Optional[float],
+        good_at_least: Optional[str] = None,
+        good_at_most: Optional[str] = None,
+    ):
         super().__init__()
-        is_judged = cfg.good_at_least is not None or cfg.good_at_most is not None
-        self.good = UsedIfGood(cfg.good_at_least, cfg.good_at_most) if is_judged else None
-        self.kind = check_choice("--budget", cfg.budget, BUDGETS)
-        self.target_updates = target = cfg.target_updates
-        if (target is None) != (self.kind == "per_sample"):
-            need = "no" if self.kind == "per_sample" else "a"
-            raise ValueError(f"--target-updates: --budget {self.kind} takes {need} target, got {target}")
-        if target is not None and not (math.isfinite(target) and target >= 0):
-            raise ValueError(f"--target-updates: expected a number of at least 0, got {target}")
-        if cfg.target_fraction is not None and self.kind != "per_sample":
-            raise ValueError(f"--target-fraction: expected --budget per_sample with it, got --budget {self.kind}")
-        self.cost = Cost(cfg.cost_per_sample, cfg.cost_warmup_updates, cfg.target_fraction)
+        is_judged = good_at_least is not None or good_at_most is not None
+        self.good = UsedIfGood(good_at_least, good_at_most) if is_judged else None
+        check_choice("--budget", budget, BUDGETS)
+        if (target_updates is None) != (budget == "per_sample"):
+            need = "no" if budget == "per_sample" else "a"
+            raise ValueError(f"--target-updates: --budget {budget} takes {need} target, got {target_updates}")
+        if target_updates is not None and not (math.isfinite(target_updates) and target_updates >= 0):
+            raise ValueError(f"--target-updates: expected a number of at least 0, got {target_updates}")
+        if target_fraction is not None and budget != "per_sample":
+            raise ValueError(f"--target-fraction: expected --budget per_sample with it, got --budget {budget}")
+        self.kind = budget
+        self.target_updates = target_updates
+        self.cost = Cost(cost_per_sample, cost_warmup_updates, target_fraction)
         self.max_update = 0
         self.trained = False
         self.warned = False
@@ -103,13 +110,15 @@ class BudgetLoss(nn.Module):
         self.first_loss: Optional[float] = None  # the task loss of the first training update in this process
 
     @classmethod
-    def of_run(cls, cfg: BudgetConfig, task) -> "BudgetLoss":
-        """The budget of a run, which knows the run's number of training updates and keeps lambda in the state of its
-        task. ``cfg`` is the criterion's part of the run's configuration."""
-        budget = cls(cfg)
-        budget.plan(last_update(cfg))
-        budget.cost.keep_in(task)
-        return budget
+    def from_config(cls, cfg: BudgetConfig) -> "BudgetLoss":
+        """The budget that options describe, among which may be others."""
+        names = (option.name for option in fields(BudgetConfig) if option.name != "_name")
+        return cls(**{name: getattr(cfg, name) for name in names})
+
+    def join_run(self, cfg, task) -> None:
+        """Take the number of training updates of a run into account, and keep lambda in the state of its task."""
+        self.plan(last_update(cfg))
+        self.cost.keep_in(task)
 
     def plan(self, max_update: int) -> None:
         """Take the number of training updates into account; 0 if it is not known."""
@@ -200,14 +209,34 @@ class BudgetCriterion(LoadsBudget, FairseqCriterion):
     over all workers and accumulated batches, so the mean is exact however the sequences are split into batches.
     """
 
-    def __init__(self, task, budget: BudgetLoss):
+    def __init__(
+        self,
+        task,
+        cost_per_sample,
+        cost_warmup_updates,
+        budget,
+        target_updates,
+        target_fraction,
+        good_at_least=None,
+        good_at_most=None,
+    ):
         super().__init__(task)
-        self.budget = budget
+        self.budget = BudgetLoss(
+            cost_per_sample=cost_per_sample,
+            cost_warmup_updates=cost_warmup_updates,
+            budget=budget,
+            target_updates=target_updates,
+            target_fraction=target_fraction,
+            good_at_least=good_at_least,
+            good_at_most=good_at_most,
+        )
 
     @classmethod
     def build_criterion(cls, cfg, task):
         """fairseq's constructor."""
-        return cls(task, BudgetLoss.of_run(cfg, task))
+        criterion = super().build_criterion(cfg, task)
+        criterion.budget.join_run(cfg, task)
+        return criterion
 
     def task_loss(self, model, net_output, sample) -> Tuple[Tensor, Dict[str, Tensor]]:
         """The loss of each sequence, float32 [B], and further sums to log."""

@@ -65,7 +65,9 @@ class WithBudgetCriterion(LoadsBudget, FairseqCriterion):
                 f"--rdrop-alpha: expected 0, as R-drop reads each sentence twice, which would be paid twice; got "
                 f"{base.rdrop_alpha}"
             )
-        return class_with_budget(cls, type(base))(task, base, BudgetLoss.of_run(cfg, task))
+        budget = BudgetLoss.from_config(cfg)
+        budget.join_run(cfg, task)
+        return class_with_budget(cls, type(base))(task, base, budget)
 
     def __reduce__(self):
         """For copies: the class is made for the base criterion, and so is found by no name."""

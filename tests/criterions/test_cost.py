@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 import skiprnn_plugin  # noqa: F401
 from skiprnn_plugin import metrics as plugin_metrics
-from skiprnn_plugin.criterions.budget import BudgetConfig, BudgetLoss
+from skiprnn_plugin.criterions.budget import BudgetLoss
 from skiprnn_plugin.criterions.cost import Cost
 from skiprnn_plugin.modules import Budget
 from skiprnn_plugin.modules import budget as rule_module
@@ -224,21 +224,21 @@ def sums(fraction, task_loss, increment, sequences=4, steps=100):
     "options,fractions,increment,message",
     [
         (
-            {"cost_per_sample": 1e-3},
+            (1e-3, 0, "per_sample", None, None),
             [0.01],
             0.001,
             "--cost-per-sample: only 1.0% .*not learned.*--target-frac",
         ),
-        ({"target_fraction": 0.25}, [0.01], 0.001, "--target-fraction: 1.0% .* 25.0% .*--gate-init zeros"),
-        ({"cost_per_sample": 1e-3}, [0.01], 0.3, None),
-        ({"cost_per_sample": 1e-3}, [0.2], 0.001, None),
-        ({"cost_per_sample": 1e-3}, [0.01] * 89 + [0.2], 0.001, None),
+        ((0.0, 0, "per_sample", None, 0.25), [0.01], 0.001, "--target-fraction: 1.0% .* 25.0% .*--gate-init zeros"),
+        ((1e-3, 0, "per_sample", None, None), [0.01], 0.3, None),
+        ((1e-3, 0, "per_sample", None, None), [0.2], 0.001, None),
+        ((1e-3, 0, "per_sample", None, None), [0.01] * 89 + [0.2], 0.001, None),
     ],
     ids=["closed", "closed, with a target", "open", "samples are used", "samples are used at times"],
 )
 def test_warns_once_of_a_closed_gate(options, fractions, increment, message):
     """The training updates use these fractions in turn."""
-    budget = BudgetLoss(BudgetConfig(**options))
+    budget = BudgetLoss(*options)
     with warnings.catch_warnings(record=True) as caught, metrics.aggregate(new_root=True):
         warnings.simplefilter("always")
         for fraction in itertools.islice(itertools.cycle(fractions), 250):
@@ -248,7 +248,7 @@ def test_warns_once_of_a_closed_gate(options, fractions, increment, message):
 
 
 def test_warns_of_a_missed_target_in_the_last_validation():
-    budget = BudgetLoss(BudgetConfig(target_fraction=0.25))
+    budget = BudgetLoss(0.0, 0, "per_sample", None, 0.25)
     budget.plan(30)
     with metrics.aggregate(new_root=True), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
