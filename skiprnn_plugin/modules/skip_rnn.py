@@ -20,7 +20,7 @@ from ..arguments import (
 )
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
 from ..ops.checks import as_state, check_span, check_threshold
-from ..ops.engines import FEATURES, INFERENCE_ENGINES, check_engine
+from ..ops.engines import FEATURES, INFERENCE_ENGINES, LIMITS, check_engine
 from ..ops.tracing import has_only_shape, is_batched, record_module
 from ..ops.types import PER_LAYER
 from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
@@ -218,7 +218,7 @@ class SkipRNNBase(nn.Module):
         """Raise a ValueError if the engine can't train, or lacks an option that this module needs in training."""
         if self.engine in INFERENCE_ENGINES:
             raise ValueError(f"engine: {self.engine!r} has no gradients, it is for trained models; expected auto")
-        check_engine(self.engine, [name for name in FEATURES if getattr(self, name)])
+        check_engine(self.engine, [name for name in FEATURES if name not in LIMITS and getattr(self, name)])
 
     def flatten_parameters(self) -> None:
         """Does nothing; for code that calls it on the modules of torch."""

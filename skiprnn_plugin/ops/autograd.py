@@ -5,10 +5,21 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from .clock import NEVER
 from .custom_op import scan_op
 from .engines import find_engine
 from .tracing import is_batched, needs_registered_op
-from .types import Gate, LayerWeights, Operands, Options, Results, SkipState, flatten_weights, split_operands
+from .types import (
+    Gate,
+    LayerWeights,
+    Operands,
+    Options,
+    Results,
+    SkipState,
+    flatten_weights,
+    prescribe_updates,
+    split_operands,
+)
 
 
 def scan(
@@ -26,6 +37,8 @@ def scan(
     threshold: float,
     dropout_mask: Optional[Tensor],
     last_only: bool,
+    min_skip: int = 0,
+    max_skip: int = NEVER,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """As ``reference.scan``, by the engine of that name, which has ``kernels``; B is 1 or more."""
     kernels = find_engine(engine).kernels
@@ -33,7 +46,7 @@ def scan(
     h, c, p, acc = state
     gate_weight, gate_bias, gate_layers = (None, None, ()) if gate is None else gate
     operands = Operands(x, h, c, p, acc, gate_weight, gate_bias, dropout_mask, begin, end, schedule, noise)
-    options = Options(cell, threshold, gate_layers, last_only)
+    options = Options(cell, threshold, gate_layers, last_only, min_skip, max_skip)
     registered = needs_registered_op((*operands, *weights))
     if registered or not kernels.accepts_none:
         state = state.filled()
@@ -82,8 +95,10 @@ class Scan(torch.autograd.Function):
                 f"engine {ctx.engine!r}: takes no batched gradients, such as those of jacobian(vectorize=True); "
                 "expected engine='reference' for them"
             )
+        operands, weights = split_operands(tensors)
+        operands, options = prescribe_updates(operands, ctx.options, updates)
         d_operands, d_weights = find_engine(ctx.engine).kernels.backward(
-            *split_operands(tensors), ctx.options, saved, updates, Results(*gradients), needs_dx
+            operands, weights, options, saved, updates, Results(*gradients), needs_dx
         )
         dx, *others = _refuse_second((*d_operands, *d_weights), (*tensors, *gradients), ctx.engine)
         return dx, None, None, *others

@@ -7,7 +7,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type,
 import torch
 from torch import Tensor
 
+from ..arguments import check_count
 from .cells import CELLS, Cell
+from .clock import NEVER
 from .tracing import has_values, is_autocast_enabled
 from .types import Gate, LayerWeights, SkipState
 
@@ -45,6 +47,8 @@ def complete(
     dropout_mask: Optional[Tensor],
     zoneout_mask: Optional[Tensor],
     recurrent_dropout_mask: Optional[Tensor],
+    min_skip: int,
+    max_skip: Optional[int],
 ) -> Complete:
     """Check the arguments of :func:`skiprnn_plugin.ops.scan.skip_scan`, and complete them for an engine."""
     cell_type = check_cell(cell)
@@ -56,6 +60,11 @@ def complete(
     gate = check_gate(gate, layers, hidden, x, wide)
     begin, end = check_span(lengths, offsets, batch, steps, x.device)
     threshold = check_threshold(threshold)
+    min_skip, max_skip = check_skips(min_skip, max_skip)
+    limits = [name for name, given in (("min_skip", min_skip > 0), ("max_skip", max_skip is not None)) if given]
+    if limits and (schedule is not None or noise is not None):
+        other = "random updates" if schedule is None else "a schedule"
+        raise ValueError(f"min_skip, max_skip: expected 0 and None beside {other}, which can't be limited")
     if noise is not None:
         if schedule is not None or gate is None:
             raise ValueError("noise: has no meaning beside a schedule or without a gate, as no gate decides then")
@@ -63,7 +72,8 @@ def complete(
     if schedule is not None:
         schedule = check_schedule(schedule, batch, steps).to(x.device)
     elif gate is None:
-        schedule = x.new_ones((batch, steps), dtype=torch.bool)
+        schedule = update_regularly(begin, min_skip, x)
+        limits = []
     if dropout_mask is not None:
         dropout_mask = check_mask("dropout_mask", dropout_mask, (layers - 1, batch, hidden), x)
     options = {
@@ -75,7 +85,9 @@ def complete(
         "threshold": threshold,
         "dropout_mask": dropout_mask,
     }
-    features = []
+    features = limits
+    if limits:
+        options.update(min_skip=min(min_skip, NEVER), max_skip=NEVER if max_skip is None else min(max_skip, NEVER))
     if zoneout_mask is not None:
         shape = (layers, batch, steps, (2 if cell_type.has_c else 1) * hidden)
         options["zoneout_mask"] = check_mask("zoneout_mask", zoneout_mask, shape, x)
@@ -188,6 +200,25 @@ def check_threshold(threshold: float) -> float:
     if not number or threshold != threshold:  # math.isnan would break a graph of torch.compile, where it is symbolic
         raise ValueError(f"threshold: expected a number, got {threshold!r}")
     return float(threshold)
+
+
+def check_skips(min_skip: int, max_skip: Optional[int]) -> Tuple[int, Optional[int]]:
+    """The fewest and the most steps to skip; None for no limit."""
+    check_count("min_skip", min_skip)
+    if max_skip is not None and check_count("max_skip", max_skip) < min_skip:
+        raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
+    return min_skip, max_skip
+
+
+def update_regularly(begin: Optional[Tensor], min_skip: int, x: Tensor) -> Tensor:
+    """The updates where there is no gate, bool [B, T]: the step ``begin`` [B] (None: 0) of each sequence, and those
+    after it with ``min_skip`` skipped steps between them."""
+    batch, steps, _ = x.shape
+    if min_skip == 0:
+        return x.new_ones((batch, steps), dtype=torch.bool)
+    time = torch.arange(steps, device=x.device).expand(batch, steps)
+    time = time if begin is None else time - begin.unsqueeze(1)
+    return time % min(min_skip + 1, NEVER) == 0
 
 
 def check_noise(noise: Tensor, batch: int, steps: int) -> Tensor:

@@ -27,15 +27,24 @@ class Clock:
         schedule: the updates, bool [B, T]; None where gates decide.
         noise: v must exceed it, [B, T]; None where ``threshold`` decides.
         threshold: v must exceed it.
+        max_skip: steps that are skipped at most, where there is neither schedule nor noise.
     """
 
-    def __init__(self, end: Tensor, schedule: Optional[Tensor], noise: Optional[Tensor], threshold: float):
+    def __init__(
+        self,
+        end: Tensor,
+        schedule: Optional[Tensor],
+        noise: Optional[Tensor],
+        threshold: float,
+        max_skip: int = NEVER,
+    ):
         self.end = end
         self.scheduled = None if schedule is None else next_scheduled(schedule)
-        self.noise, self.threshold = noise, threshold
+        self.noise, self.threshold, self.max_skip = noise, threshold, max_skip
 
-    def find(self, rows: Tensor, p: Tensor, acc: Tensor, t: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+    def find(self, rows: Tensor, p: Tensor, acc: Tensor, t: Tensor, least: int = 0) -> Tuple[Tensor, Optional[Tensor]]:
         """The first updates of sequences ``rows`` [N] from steps ``t`` [N] on; their gates hold ``p`` and ``acc`` [N].
+        At ``least`` that many steps are skipped, where there is neither schedule nor noise.
 
         Returns:
             times: the steps of the updates, int64 [N].
@@ -47,10 +56,13 @@ class Clock:
             return times, None if bool(active.all()) else active
         room = self.end[rows] - t
         if self.noise is None:
-            count, unsure = estimate_skips(p, acc, room, self.threshold)
+            most = room if self.max_skip == NEVER else room.clamp(max=self.max_skip)
+            count, unsure = estimate_skips(p, acc, most, self.threshold)
+            count = count.clamp(min=least) if least > 0 else count
             if not bool(((count >= room) | unsure).any()):  # the usual case, found with one read of the device's memory
                 return t + count, None
-            count = settle_skips(count, unsure, p, acc, room, self.threshold)
+            count = settle_skips(count, unsure, p, acc, most, self.threshold)
+            count = count.clamp(min=least) if least > 0 else count
         else:
             last = self.noise.shape[1] - 1
             count = add_up(p, acc, room, lambda step: self.noise[rows, (t + step).clamp(max=last)])

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from .checks import check_compiled_span
 from .engines import find_engine
-from .types import Operands, Options, Results, split_operands
+from .types import Operands, Options, Results, prescribe_updates, split_operands
 
 REQUIRED = ("x", "h")  # operands that are never None
-OPTIONS = Options(cell="str", threshold="float", gate_layers="int[]", last_only="bool")  # their types in a schema
+# The options' types in a schema; torch does not compile again for another SymInt
+OPTIONS = Options("str", "float", "int[]", "bool", min_skip="SymInt", max_skip="SymInt")
 ARGUMENTS = ", ".join(
     [
         *(f"{'Tensor' if name in REQUIRED else 'Tensor?'} {name}" for name in Operands._fields),
@@ -87,6 +88,7 @@ def _(*arguments):
 def _backward(*arguments):
     """The gradients of the operands, then those of the weights."""
     operands, weights, options, engine, (saved, updates, gradients, need_dx) = parse(arguments)
+    operands, options = prescribe_updates(operands, options, updates)
     d_operands, d_weights = find_engine(engine).kernels.backward(
         operands, weights, options, saved, updates, Results(*gradients), need_dx
     )

@@ -21,7 +21,8 @@ from .triton import engine as triton
 logger = logging.getLogger(__name__)
 
 DEVICES = {"cpu": "the CPU", "cuda": "CUDA"}  # in messages
-FEATURES = ("layer_norm", "recurrent_dropout", "zoneout")  # optional features of engines
+LIMITS = ("min_skip", "max_skip")
+FEATURES = ("layer_norm", "recurrent_dropout", "zoneout", *LIMITS)  # optional features of engines
 
 
 class Kernels(NamedTuple):
@@ -44,9 +45,10 @@ class Engine(NamedTuple):
     """What runs the recurrence. It has either ``scan`` or ``kernels``.
 
     Attributes:
-        scan: a function like ``reference.scan``, which autograd differentiates; it is given ``zoneout_mask`` and
-            ``recurrent_dropout_mask`` if its ``features`` name them.
-        kernels: the functions of an engine with a backward of its own.
+        scan: a function like ``reference.scan``, which autograd differentiates; it is given ``zoneout_mask``,
+            ``recurrent_dropout_mask``, ``min_skip`` and ``max_skip`` only if its ``features`` name them.
+        kernels: the functions of an engine with a backward of its own. Its forward is given ``min_skip`` and
+            ``max_skip`` only if its ``features`` name them, its backward never: see :func:`.types.prescribe_updates`.
         features: which of ``FEATURES`` it has.
         cells: keys of ``CELLS`` that it has; None for every cell, those registered later too.
         dtypes: of ``x``; None for every dtype.
@@ -93,6 +95,7 @@ class Engine(NamedTuple):
 ENGINES: Dict[str, Engine] = {
     "native": Engine(
         kernels=Kernels(native.forward, native.backward, native.fake_saved, accepts_none=True),
+        features=frozenset(LIMITS),
         cells=native.CELLS,
         dtypes=(torch.float32,),
         devices=("cpu",),
@@ -106,7 +109,9 @@ ENGINES: Dict[str, Engine] = {
         emulated_devices=("cpu",) if call.EMULATED else (),
         missing=triton.missing,
     ),
-    "indexed": Engine(kernels=Kernels(indexed.forward, indexed.backward, indexed.fake_saved)),
+    "indexed": Engine(
+        kernels=Kernels(indexed.forward, indexed.backward, indexed.fake_saved), features=frozenset(LIMITS)
+    ),
     "reference": Engine(scan=reference.scan, features=frozenset(FEATURES)),
 }
 

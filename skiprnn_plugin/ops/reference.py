@@ -6,6 +6,11 @@ In the paper's symbols, with S the state of all layers and u~ written v:
     S~_t = cell(S, x_t), layer by layer      p~_t = sigmoid(w . q~_t + b)
     S <- u_t S~_t + (1 - u_t) S              p <- u_t p~_t + (1 - u_t) p              acc <- (1 - u_t) v_t
 
+``min_skip`` and ``max_skip`` limit how many steps are skipped. With n_t the number of steps skipped since the last
+update, or since the sequence began,
+
+    u_t = 1 if n_t >= max_skip else 0 if n_t < min_skip, and there was an update, else 1 if v_t > threshold else 0
+
 Zoneout and recurrent dropout, whose masks the caller gives, are part of S~: a skipped step copies S nevertheless.
 Autograd then computes the gradients of the authors' program; it treats rounding as the identity (straight-through).
 The candidate of every step is computed, even if the step is skipped, so this engine saves no time.
@@ -17,6 +22,7 @@ import torch
 from torch import Tensor
 
 from .cells import CELLS, zone_out
+from .clock import NEVER
 from .types import Gate, LayerWeights, SkipState
 
 FEW = 16  # steps whose gradients half precision sums well enough; autograd keeps a copy of the weights for that many
@@ -38,10 +44,13 @@ def scan(
     last_only: bool,
     zoneout_mask: Optional[Tensor] = None,
     recurrent_dropout_mask: Optional[Tensor] = None,
+    min_skip: int = 0,
+    max_skip: int = NEVER,
 ) -> Tuple[Tensor, SkipState, Tensor]:
     """The arguments are those of :func:`skiprnn_plugin.ops.skip_scan`, checked and completed. ``begin`` is the first
     real step of every sequence (None: 0) and ``end`` the step after its last real one (None: T), int64 [B].
-    ``schedule`` is bool. Without a gate there is a schedule. T is 1 or more."""
+    ``schedule`` is bool. Without a gate there is a schedule. ``max_skip`` is ``NEVER`` for no limit; where there are
+    limits, there is neither schedule nor noise. T is 1 or more."""
     cell = CELLS[cell]
     state = state.filled()
     if gate is not None and torch.is_grad_enabled():
@@ -60,6 +69,10 @@ def scan(
     schedule = schedule if schedule is None else schedule.to(p.dtype)
     if seen is not None:
         x = x.masked_fill(~seen.unsqueeze(-1), 0)  # values at padding and at steps left out, even NaN, have no effect
+    limited = min_skip > 0 or max_skip < NEVER
+    if limited:
+        since = torch.zeros_like(p, dtype=torch.int64) if begin is None else begin  # the step after the last update
+        least = torch.zeros_like(since)  # min_skip, but 0 before the first update
     outputs, updates = [], []
     for t in range(x.shape[1]):
         masks = dropout_mask, _at_step(zoneout_mask, t), _at_step(recurrent_dropout_mask, t)
@@ -68,14 +81,22 @@ def scan(
             held = _to(h, dtype), _to(c, dtype)
             if t % FEW == 0:
                 weights = [LayerWeights(*_to(w, dtype)) for w in wide_weights]
-        new_h, new_c = _candidates(x[:, t], *held, weights, cell, *masks)
         v = acc + torch.where(p <= 1 - acc, p, 1 - acc)  # at a tie min's whole gradient goes to p
-        if schedule is None:
+        if limited:
+            n = t - since
+            u = (((v > threshold) & (n >= least)) | (n >= max_skip)).to(p.dtype)
+        elif schedule is None:
             u = binarize(v, threshold if noise is None else noise[:, t])
         else:
             u = schedule[:, t]
         if real is not None:
             u = u * real[:, t]
+        x_t = x[:, t]
+        if limited:
+            updated = u > 0
+            since, least = torch.where(updated, t + 1, since), torch.where(updated, min_skip, least)
+            x_t = x_t.masked_fill(~updated.unsqueeze(-1), 0)  # as where a schedule leaves a step out
+        new_h, new_c = _candidates(x_t, *held, weights, cell, *masks)
         if gate is not None:
             p = u * update_probability(new_c if cell.has_c else new_h, gate, p.dtype) + (1 - u) * p
             acc = (1 - u) * v if real is None else torch.where(real[:, t], (1 - u) * v, acc)

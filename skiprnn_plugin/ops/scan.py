@@ -33,6 +33,8 @@ def skip_scan(
     dropout_mask: Optional[Tensor] = None,
     zoneout_mask: Optional[Tensor] = None,
     recurrent_dropout_mask: Optional[Tensor] = None,
+    min_skip: int = 0,
+    max_skip: Optional[int] = None,
     last_only: bool = False,
     engine: str = "auto",
 ) -> Tuple[Tensor, SkipState, Tensor]:
@@ -58,6 +60,10 @@ def skip_scan(
             layer above and the gate read the result. The paper evaluates with the probability itself as the mask.
         recurrent_dropout_mask: factors on what a step would write into its state, an LSTM's g, a GRU's n, a plain
             RNN's h (Semeniuta et al. 2016), one mask for each step, [num_layers, B, T, H].
+        min_skip: how many steps are skipped after an update at least, whatever the gate says.
+        max_skip: how many steps are skipped at most; None for no limit. Steps before the first one of the call do not
+            count, for either. ``p`` and ``acc`` change, and gradients are, as if a schedule had prescribed the updates
+            that are found.
         last_only: return only the last output.
         engine: a key of ``ENGINES``, or ``auto`` for the fastest that can do what is asked, which it logs;
             or a key of ``INFERENCE_ENGINES``: ``int8``, which is faster and only for trained models.
@@ -70,8 +76,9 @@ def skip_scan(
             ``p``; carries the gate's straight-through gradient.
 
     Raises:
-        ValueError: an argument has a wrong shape, type, device or value (the message names it), or the engine does not
-            support layer norm, zoneout or recurrent dropout, or this ``x``.
+        ValueError: an argument has a wrong shape, type, device or value (the message names it); limits are given beside
+            a schedule or noise; or the engine does not support layer norm, zoneout, recurrent dropout, limits, or this
+            ``x``.
     """
     state, gate, features, options = checks.complete(
         x,
@@ -87,6 +94,8 @@ def skip_scan(
         dropout_mask=dropout_mask,
         zoneout_mask=zoneout_mask,
         recurrent_dropout_mask=recurrent_dropout_mask,
+        min_skip=min_skip,
+        max_skip=max_skip,
     )
     options["last_only"] = last_only
     device = x.device.type

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+from .clock import NEVER
+
 
 class SkipState(NamedTuple):
     """What a Skip RNN carries from one step, or one chunk of a sequence, to the next.
@@ -136,12 +138,16 @@ class Options(NamedTuple):
         threshold: u = v > threshold, where there is no noise.
         gate_layers: the layers that the gate reads, counted from 0.
         last_only: whether the output is only the one after the last real step.
+        min_skip: steps that are skipped after an update at least.
+        max_skip: steps that are skipped at most; ``NEVER`` for no limit.
     """
 
     cell: str
     threshold: float
     gate_layers: Sequence[int]
     last_only: bool
+    min_skip: int = 0
+    max_skip: int = NEVER
 
 
 class Results(NamedTuple):
@@ -162,6 +168,14 @@ class Results(NamedTuple):
     p: Optional[Tensor]
     acc: Optional[Tensor]
     updates: Optional[Tensor]
+
+
+def prescribe_updates(operands: Operands, options: Options, updates: Tensor) -> Tuple[Operands, Options]:
+    """What a backward is given of a scan that made ``updates`` [B, T]. Where the number of skipped steps was limited,
+    the updates have no gradient, like those of a schedule: so a schedule takes the place of the limits."""
+    if options.min_skip == 0 and options.max_skip == NEVER:
+        return operands, options
+    return operands._replace(schedule=updates.bool()), options._replace(min_skip=0, max_skip=NEVER)
 
 
 PER_LAYER = 4  # tensors of a layer without layer norm

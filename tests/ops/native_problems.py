@@ -60,6 +60,9 @@ def drawn_problem(seed):
     if layers > 1 and draw.random() < 0.5:
         options["dropout_mask"] = 2.0 * (uniform_noise((layers - 1) * batch, hidden, seed + 1) < 0.5)
         options["dropout_mask"] = options["dropout_mask"].view(layers - 1, batch, hidden)
+    if kind in ("round", "threshold") and draw.random() < 0.4:
+        options["min_skip"] = draw.choice([0, 1, 3, 50])
+        options["max_skip"] = options["min_skip"] + draw.randint(0, 6) if draw.random() < 0.7 else None
     return problem, options
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from skiprnn_plugin.ops import ENGINES, Gate, SkipState, skip_scan
-from skiprnn_plugin.ops.engines import FEATURES, Engine
+from skiprnn_plugin.ops.engines import FEATURES, LIMITS, Engine
 
-from .problems import Problem, every_engine
+from .problems import Problem, dtype_of, every_engine
 
 BATCH, STEPS, INPUTS, HIDDEN, LAYERS = 2, 4, 3, 5, 2
 
@@ -90,6 +90,12 @@ BAD = {
     "schedule-half": ("schedule", {"schedule": torch.full((BATCH, STEPS), 0.5)}),
     "schedule-nan": ("schedule", {"schedule": torch.full((BATCH, STEPS), float("nan"))}),
     "schedule-two": ("schedule", {"schedule": torch.full((BATCH, STEPS), 2)}),
+    "min_skip-negative": ("min_skip", {"min_skip": -1}),
+    "min_skip-none": ("min_skip", {"min_skip": None}),
+    "max_skip-float": ("max_skip", {"max_skip": 1.5}),
+    "max_skip-below-min_skip": ("max_skip", {"min_skip": 3, "max_skip": 2}),
+    "limits-and-schedule": ("min_skip, max_skip", {"max_skip": 2, "schedule": zeros(BATCH, STEPS)}),
+    "limits-and-noise": ("min_skip, max_skip", {"min_skip": 1, "noise": zeros(BATCH, STEPS)}),
     "threshold-nan": ("threshold", {"threshold": float("nan")}),
     "threshold-true": ("threshold", {"threshold": True}),
     "gate.weight-shape": ("gate.weight", gate(weight=zeros(HIDDEN))),
@@ -129,18 +135,20 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
         skip_scan(**good(), engine="cuda")
 
 
-def asking_for(option):
+def asking_for(option, dtype=torch.float64):
     """A problem's arguments with one of ``FEATURES``."""
-    problem = Problem("lstm", layer_norm=option == "layer_norm")
+    problem = Problem("lstm", layer_norm=option == "layer_norm", dtype=dtype)
     masks = {name: mask for name, mask in problem.masks().items() if name == f"{option}_mask"}
-    return {**problem.arguments(), **masks}
+    limits = {option: 2} if option in LIMITS else {}
+    return {**problem.arguments(), **masks, **limits}
 
 
 @every_engine
 @pytest.mark.parametrize("option", FEATURES)
 def test_an_engine_does_what_it_says_it_can_or_refuses(engine, option):
     if option in ENGINES[engine].features:
-        torch.testing.assert_close(skip_scan(**asking_for(option), engine=engine), skip_scan(**asking_for(option)))
+        arguments = asking_for(option, dtype_of(engine))
+        torch.testing.assert_close(skip_scan(**arguments, engine=engine), skip_scan(**arguments, engine="reference"))
     else:
         with pytest.raises(ValueError, match=f"^engine: '{engine}' has no {option}; .*reference"):
             skip_scan(**asking_for(option), engine=engine)

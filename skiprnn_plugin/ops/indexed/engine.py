@@ -74,6 +74,8 @@ def _inputs(operands: Operands, weights: Sequence[Tensor], options: Options) -> 
         threshold=options.threshold,
         dropout_mask=operands.dropout_mask,
         last_only=options.last_only,
+        min_skip=options.min_skip,
+        max_skip=options.max_skip,
         real=torch.ones(batch, steps, dtype=torch.bool, device=x.device) if real is None else real,
         biases=[cell.bias(w) for w in layers],
     )

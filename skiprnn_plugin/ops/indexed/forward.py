@@ -34,6 +34,8 @@ class Inputs(NamedTuple):
     threshold: float
     dropout_mask: Optional[Tensor]
     last_only: bool
+    min_skip: int
+    max_skip: int
     real: Tensor
     biases: Sequence[Tensor]
 
@@ -65,7 +67,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
     ``keep``, which says that a backward pass will follow."""
     state, gate, has_c, batch = inputs.state, inputs.gate, inputs.cell.has_c, len(inputs.x)
     begin, end = inputs.begin, inputs.end
-    clock = Clock(end, inputs.schedule, inputs.noise, inputs.threshold)
+    clock = Clock(end, inputs.schedule, inputs.noise, inputs.threshold, inputs.max_skip)
     final = SkipState(*(None if part is None else part.clone(memory_format=torch.contiguous_format) for part in state))
     rows, zero = torch.arange(batch, device=begin.device), torch.zeros_like(state.p)
     iteration, iterations, made = start(inputs), [], []
@@ -90,7 +92,7 @@ def forward(inputs: Inputs, keep: bool) -> Tuple[Tensor, SkipState, Tensor, List
         made.append((rows, t) if inputs.last_only else (rows, t, h[-1]))
         if keep:
             iterations.append(iteration)
-        t, active = clock.find(rows, p, zero, t + 1)
+        t, active = clock.find(rows, p, zero, t + 1, inputs.min_skip)
     updates = state.p.new_zeros(inputs.real.shape)
     if made:
         all_rows, all_times = (torch.cat(column) for column in list(zip(*made))[:2])

@@ -150,6 +150,8 @@ def _describe(
         len(layers),
         addressof(layers),
         options.threshold,
+        options.min_skip,
+        options.max_skip,
     )
     return problem, shape, Operands(x, *others), weights
 

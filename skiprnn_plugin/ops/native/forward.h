@@ -83,7 +83,7 @@ private:
                 if (problem.c) memcpy(stack.layers[l].c + i * width, problem.c + at, hidden * sizeof(float));
             }
             memset(result.updates + row * problem.steps, 0, problem.steps * sizeof(float));
-            slot.time = next_update(problem, row, begin, slot.end, slot.p, slot.acc);
+            slot.time = next_update(problem, row, begin, slot.end, slot.p, slot.acc, 0);
             if (!problem.last_only) {
                 float *output = result.output + row * problem.steps * hidden;
                 memset(output, 0, begin * hidden * sizeof(float));
@@ -106,7 +106,7 @@ private:
         result.updates[slot.row * problem.steps + made] = 1;
         if (saved) record(i);
         if (problem.gate_count > 0) slot.acc = 0;
-        slot.time = next_update(problem, slot.row, made + 1, slot.end, slot.p, slot.acc);
+        slot.time = next_update(problem, slot.row, made + 1, slot.end, slot.p, slot.acc, problem.min_skip);
         if (!problem.last_only) hold(i, made);
         if (slot.time < slot.end) return true;
         finish(i);

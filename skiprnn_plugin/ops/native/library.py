@@ -14,7 +14,7 @@ from typing import Callable, List, NamedTuple, Optional
 from ..tracing import constant_in_compiled_code
 from ..types import Operands, Results
 
-ABI = 9
+ABI = 10
 FILES = ("libskiprnn.so", "libskiprnn.dylib")
 NOT_BUILT = "needs its library, which is not built: install the package with pip on a machine with a C++ compiler"
 FORWARD, BACKWARD, BACKWARD_TO_X = range(3)  # what packed weights are used for; the last one also computes x's gradient
@@ -44,6 +44,8 @@ class Problem(Structure):
         ("gate_count", c_int64),
         ("gate_layers", c_void_p),
         ("threshold", c_float),
+        ("min_skip", c_int64),
+        ("max_skip", c_int64),
     ]
 
 

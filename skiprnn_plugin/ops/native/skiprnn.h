@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SKIPRNN_ABI 9
+#define SKIPRNN_ABI 10
 
 enum { SKIPRNN_LSTM = 0, SKIPRNN_GRU = 1, SKIPRNN_GRU_RESET_BEFORE = 2, SKIPRNN_RNN = 3 };
 /* What packed weights are used for: a forward, a backward, or a backward that computes the gradient of x too. */
@@ -73,6 +73,10 @@ typedef struct {
     int64_t gate_count;         /* number of layers that the gate reads; 0: no gate (this needs a schedule) */
     const int64_t *gate_layers; /* which layers the gate reads, 0..L-1 [gate_count] */
     float threshold;
+    /* Where the gate decides by the threshold: after an update at least min_skip steps are skipped, whatever it says; 0:
+     * no limit. And at most max_skip, but no fewer than min_skip; SKIPRNN_NEVER: no limit. A backward has no limits: its
+     * schedule is the updates that the forward made. */
+    int64_t min_skip, max_skip;
 } skiprnn_problem;
 
 /* What a scan writes. Every element is written, at padding too. */

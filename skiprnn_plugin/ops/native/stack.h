@@ -260,12 +260,20 @@ private:
 };
 
 /* The step of the sequence's first update from step `t` on; `end` if there is none. `acc` becomes the sum after the
- * steps that are skipped until then. */
-inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc) {
+ * steps that are skipped until then. Where the gate decides by the threshold, at `least` that many are skipped. */
+inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc,
+                           int64_t least) {
     const bool gated = problem.gate_count > 0;
     const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;
     const float *noise = problem.noise ? problem.noise + row * problem.steps : nullptr;
-    if (gated && !schedule && !noise) return t + skips_before_update(p, problem.threshold, end - t, acc);
+    if (gated && !schedule && !noise) {
+        const int64_t room = end - t, most = room < problem.max_skip ? room : problem.max_skip;
+        const int64_t count = skips_before_update(p, problem.threshold, most, acc);
+        if (count >= least || count == room) return t + count;
+        least = least < room ? least : room;
+        acc = accumulate(p, acc, least - count);
+        return t + least;
+    }
     for (; t < end; t++) {
         const float v = gated ? before_rounding(p, acc) : acc;
         if (schedule ? schedule[t] != 0 : v > (noise ? noise[t] : problem.threshold)) return t;
