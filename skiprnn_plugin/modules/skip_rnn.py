@@ -1,7 +1,6 @@
 """``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNNs as modules that are used like those of ``torch.nn``."""
 
 import copy
-from itertools import chain
 from typing import TYPE_CHECKING, Dict, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import torch
@@ -11,7 +10,6 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..arguments import (
     check_choice,
-    check_count,
     check_finite,
     check_flag,
     check_gate_layers,
@@ -19,9 +17,9 @@ from ..arguments import (
     check_size,
 )
 from ..ops import CELLS, ENGINES, Gate, LayerWeights, SkipState, skip_scan
-from ..ops.checks import as_state, check_span, check_threshold
+from ..ops.checks import as_state, check_skips, check_threshold
 from ..ops.engines import FEATURES, INFERENCE_ENGINES, LIMITS, check_engine
-from ..ops.tracing import has_only_shape, is_batched, record_module
+from ..ops.tracing import record_module
 from ..ops.types import PER_LAYER
 from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
 from .masks import draw_factors, draw_ones
@@ -259,20 +257,15 @@ class SkipRNNBase(nn.Module):
             raise ValueError("bidirectional: expected False for a stream, which can't read backward, got True")
         check_size("batch_size", batch_size)
         min_skip = self.min_skip if min_skip is None else min_skip
-        max_skip = self.max_skip if max_skip is None else max_skip
-        return self._open_stream("", batch_size, state, min_skip, max_skip, seeds)
-
-    def _open_stream(self, suffix, batch_size, state, min_skip, max_skip, seeds) -> Stream:
-        """A stream in one direction."""
-        min_skip, max_skip = check_skips(min_skip, max_skip)
-        weights = self._weights(suffix)
+        min_skip, max_skip = check_skips(min_skip, self.max_skip if max_skip is None else max_skip)
+        weights = self._weights("")
         native = choose_native(self.engine, self.cell, weights)
-        gate = self._gate(suffix)
+        gate = self._gate("")
         recipe = Recipe(
             self.cell,
             tuple(map(copy_tensors, weights)),
             None if gate is None else copy_tensors(gate),
-            copy_tensors(self._initial_state(suffix)),
+            copy_tensors(self._initial_state("")),
             self.threshold,
             gate is not None and self.binarize == "bernoulli",
             min(min_skip, NEVER),
@@ -454,10 +447,7 @@ class SkipRNNBase(nn.Module):
             state = as_state(state, CELLS[self.cell])
             if isinstance(state.h, Tensor):  # skip_scan refuses others
                 state = state.keep_in_graph([initial.h, initial.c])
-        # Without a gate every step is updated, so that max_skip changes nothing
-        limited = self.min_skip != 0 or (gate is not None and self.max_skip is not None)
-        if limited and schedule is None and not self.training:
-            schedule, noise = self._find_updates(suffix, x, state, noise, lengths, offsets), None
+        limited = schedule is None and not self.training
         dropout_mask, zoneout_mask, recurrent_dropout_mask = self._masks(batch, steps)
         output, state, updates = skip_scan(
             x,
@@ -473,41 +463,14 @@ class SkipRNNBase(nn.Module):
             dropout_mask=dropout_mask,
             zoneout_mask=zoneout_mask,
             recurrent_dropout_mask=recurrent_dropout_mask,
+            min_skip=self.min_skip if limited else 0,
+            max_skip=self.max_skip if limited else None,
             last_only=last_only,
             engine=self.engine,
         )
         if backward:
             output, updates = output if last_only else output.flip(1), updates.flip(1)
         return output, state, updates
-
-    @torch.no_grad()
-    def _find_updates(self, suffix, x, state, noise, lengths, offsets) -> Tensor:
-        """The steps that are updated with ``min_skip`` and ``max_skip``, bool [B, T], for one direction.
-
-        A stream finds them, in which the limits are exact, so that every engine makes the same updates.
-        """
-        if noise is not None:
-            raise ValueError("min_skip, max_skip: expected 0 and None beside random updates, which have no such limits")
-        if torch.compiler.is_compiling() or torch.jit.is_tracing() or has_only_shape(x):
-            raise ValueError("min_skip, max_skip: expected 0 and None in code that is traced or compiled")
-        tensors = (*as_state(state, CELLS[self.cell]), *chain(*self._weights(suffix)), *(self._gate(suffix) or ()))
-        if is_batched(x, *(tensor for tensor in tensors if isinstance(tensor, Tensor))):
-            raise ValueError("min_skip, max_skip: expected 0 and None inside of torch.func.vmap")
-        batch, steps, _ = x.shape
-        updates = torch.zeros(batch, steps, dtype=torch.bool, device="cpu")
-        begin, end = check_span(lengths, offsets, batch, steps, x.device)
-        if batch == 0:
-            return updates.to(x.device)
-        begin = torch.zeros(batch, dtype=torch.int64, device="cpu") if begin is None else begin.cpu()
-        count = (steps if end is None else end.cpu()) - begin
-        times = torch.arange(int(count.max()), device="cpu")
-        if bool(begin.any()):  # every sequence from its first step
-            source = (begin.unsqueeze(1) + times).clamp(max=steps - 1).to(x.device)
-            x = x[torch.arange(batch, device=x.device).unsqueeze(1), source]
-        stream = self._open_stream(suffix, batch, state, self.min_skip, self.max_skip, None)
-        rows, step = stream.find_updates(x[:, : len(times)], count).nonzero(as_tuple=True)
-        updates[rows, begin[rows] + step] = True
-        return updates.to(x.device)
 
     def _masks(self, batch: int, steps: int) -> List[Optional[Tensor]]:
         """New random masks for ``skip_scan`` in one direction: those of dropout, zoneout and recurrent dropout, None
@@ -548,14 +511,6 @@ class SkipRNNBase(nn.Module):
         if self.update_weight is None:
             parts.append("gate=False")
         return ", ".join(parts)
-
-
-def check_skips(min_skip: int, max_skip: Optional[int]) -> Tuple[int, Optional[int]]:
-    """Check the fewest and the most steps to skip. Raises ValueError, which names the argument."""
-    check_count("min_skip", min_skip)
-    if max_skip is not None and check_count("max_skip", max_skip) < min_skip:
-        raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
-    return min_skip, max_skip
 
 
 def _tile(state: SkipState, batch_size: int) -> SkipState:

@@ -123,29 +123,6 @@ class Stream:
         """
         raise NotImplementedError
 
-    def find_updates(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """As :meth:`feed` with sequences of different lengths for all rows.
-
-        Args:
-            x: samples [B, T, D]. A row has the first ``lengths`` of them.
-            lengths: int64 [B] on the CPU, from 0 to T.
-
-        Returns:
-            which samples were read, bool [B, T] on the CPU.
-
-        Raises:
-            ValueError: an argument of the wrong shape, or a length that is not from 0 to T.
-        """
-        x = self._check_samples(x, self.batch_size, (3,))
-        lengths = _as_integers("lengths", lengths, self.batch_size)
-        if bool(((lengths < 0) | (lengths > x.shape[1])).any()):
-            raise ValueError(f"lengths: expected from 0 to {x.shape[1]}, got {reprlib.repr(lengths.tolist())}")
-        return self._find_updates(x, lengths)
-
-    def _find_updates(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """As :meth:`find_updates`, with arguments that have been checked."""
-        raise NotImplementedError
-
     def reset(
         self, rows: Rows = None, state: Optional[SkipState] = None, seeds: Union[Sequence[int], Tensor, None] = None
     ) -> None:
@@ -360,42 +337,21 @@ class NativeStream(Stream):
 
     def feed(self, x, rows=None):
         address = self._locate(x) if rows is None else 0
-        if not address:
+        if address:
+            self._x.value, count, steps = address, self.batch_size, 1
+            fault = self._feed(
+                self._handle, None, self._count, self._x, self._width, self._one, self._one, self._to_used
+            )
+        else:
             rows, count = self._as_rows(rows)
             x = self._check_samples(x, count, (2, 3))
-            return self._feed_sequences(x if x.dim() == 3 else x.unsqueeze(1), rows, None, None)
-        self._x.value = address
-        fault = self._feed(
-            self._handle, None, self._count, self._x, self._width, self._one, self._one, None, self._to_used, None
-        )
-        if fault:
-            self._explain(fault, None, self.batch_size, 1)
-        return self._used.value
-
-    def _find_updates(self, x, lengths):
-        read = torch.zeros(x.shape[:2], dtype=torch.bool, device="cpu")
-        self._feed_sequences(x, None, lengths, read)
-        return read
-
-    def _feed_sequences(
-        self, x: Tensor, rows: Optional[Tensor], lengths: Optional[Tensor], read: Optional[Tensor]
-    ) -> int:
-        """The number of samples that were read of ``x`` [N, T, D]; ``lengths`` None means T. Which they were is
-        written to ``read``, unless it is None."""
-        if x.stride(2) != 1 and self._input_size != 1:
-            x = x.contiguous()
-        count, steps = x.shape[:2]
-        fault = self._lib.skiprnn_stream_feed(
-            self._handle,
-            _address(rows),
-            count,
-            x.data_ptr(),
-            *x.stride()[:2],
-            steps,
-            _address(lengths),
-            self._to_used,
-            _address(read),
-        )
+            x = x if x.dim() == 3 else x.unsqueeze(1)
+            if x.stride(2) != 1 and self._input_size != 1:
+                x = x.contiguous()
+            steps, strides = x.shape[1], x.stride()[:2]
+            fault = self._lib.skiprnn_stream_feed(
+                self._handle, _address(rows), count, x.data_ptr(), *strides, steps, self._to_used
+            )
         if fault:
             self._explain(fault, rows, count, steps)
         return self._used.value
@@ -459,23 +415,16 @@ class TorchStream(Stream):
         x = self._check_samples(x, count, (2, 3))
         rows = self._check_existence(rows, count)
         x = x if x.dim() == 3 else x.unsqueeze(1)
-        return int(self._feed_sequences(x, rows, torch.full_like(rows, x.shape[1])).sum())
-
-    def _find_updates(self, x, lengths):
-        return self._feed_sequences(x, torch.arange(self.batch_size, device="cpu"), lengths)
-
-    def _feed_sequences(self, x: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
-        """Which samples were read, bool [N, T]."""
-        read = torch.zeros(x.shape[:2], dtype=torch.bool, device="cpu")
+        used = 0
         while True:
             step = self.wanted[rows] - self.time[rows]
-            some = (step < lengths).nonzero().squeeze(1)
+            some = (step < x.shape[1]).nonzero().squeeze(1)
             if len(some) == 0:
                 break
             self._read(x[some.to(x.device), step[some].to(x.device)], rows[some])
-            read[some, step[some]] = True
-        self.time[rows] += lengths
-        return read
+            used += len(some)
+        self.time[rows] += x.shape[1]
+        return used
 
     @property
     def output(self):

@@ -6,14 +6,17 @@ import pytest
 import torch
 
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
+from skiprnn_plugin.ops import ENGINES
+
+from ..ops.problems import engine_param, for_engines
 
 T, D, H = 23, 3, 5
 LIMITS = [(2, None), (0, 1), (1, 4), (3, 3), (0, 0)]
 
 
-def make(cls=SkipGRU, **options):
+def make(cls=SkipGRU, inputs=D, **options):
     torch.manual_seed(0)
-    rnn = cls(D, H, update_bias=-2.0, **options).eval()
+    rnn = cls(inputs, H, update_bias=-2.0, **options).eval()
     for name, parameter in rnn.named_parameters():
         if name.startswith("update_weight"):
             torch.nn.init.normal_(parameter, std=4)
@@ -36,13 +39,19 @@ def expect(rnn, x, min_skip, max_skip):
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 @pytest.mark.parametrize(
     "cls, options",
-    [(SkipLSTM, {"num_layers": 2}), (SkipGRU, {"threshold": 0.3}), (SkipGRU, {"reset_after": False}), (SkipRNN, {})],
-    ids=["lstm", "threshold", "gru", "rnn"],
+    [
+        (SkipLSTM, {"num_layers": 2}),
+        (SkipGRU, {"threshold": 0.3}),
+        (SkipGRU, {"reset_after": False}),
+        (SkipRNN, {}),
+        (SkipGRU, {"inputs": 40}),
+    ],
+    ids=["lstm", "threshold", "gru", "rnn", "wide input"],
 )
 @torch.no_grad()
 def test_whole_passes_and_streams_agree(cls, options, limits):
     plain = make(cls, **options)
-    x, lengths = torch.randn(4, T, D), torch.tensor([T, 9, 0, 17])
+    x, lengths = torch.randn(4, T, plain.input_size), torch.tensor([T, 9, 0, 17])
     limited = copy.deepcopy(plain)
     limited.min_skip, limited.max_skip = limits
     output, state, updates = limited(x, lengths=lengths)
@@ -58,19 +67,40 @@ def test_whole_passes_and_streams_agree(cls, options, limits):
     assert all(limits[0] <= gap <= (T if limits[1] is None else limits[1]) for gap in gaps)
 
 
-@pytest.mark.parametrize("engine", ["reference", "indexed", "native", "triton"])
+@for_engines(name for name, engine in ENGINES.items() if engine.features >= {"min_skip", "max_skip"})
 @torch.no_grad()
-def test_every_engine_makes_the_same_updates(engine):
-    expected = make(min_skip=1, max_skip=4)
-    rnn = make(min_skip=1, max_skip=4)
-    rnn.engine = engine
+def test_every_engine_makes_the_updates_of_a_stream(engine):
+    rnn = make(min_skip=1, max_skip=4, engine=engine)
     x = torch.randn(3, T, D)
-    try:
-        output, state, updates = rnn(x)
-    except ValueError as error:
-        pytest.skip(str(error))
-    assert updates.equal(expected(x)[2])
-    torch.testing.assert_close(output, expected(x)[0], rtol=1e-5, atol=1e-6)
+    output, state, updates = rnn(x)
+    stream = rnn.stream(3)
+    for t in range(T):
+        assert (stream.wanted == t).tolist() == updates[:, t].bool().tolist()
+        stream.feed(x[:, t])
+        torch.testing.assert_close(stream.output, output[:, t], rtol=1e-5, atol=1e-6)
+    for part, whole in zip(stream.state, state):
+        assert part is whole is None or torch.allclose(part, whole, rtol=1e-5, atol=1e-6)
+
+
+@for_engines(["native"])
+@torch.no_grad()
+def test_int8_weights(engine):
+    rnn = make(min_skip=1, max_skip=4).quantized()
+    x = torch.randn(9, T, D)
+    output, state, updates = rnn(x)
+    stream = rnn.stream(9)
+    assert stream.feed(x) == updates.sum() and stream.output.equal(output[:, -1]) and stream.state.acc.equal(state.acc)
+    rnn.min_skip, rnn.max_skip = 0, None
+    assert not rnn(x)[2].equal(updates)
+
+
+def test_auto_leaves_triton_out_and_triton_says_that_it_has_no_limits():
+    x = torch.randn(1, 4, D)
+    for limits, name in (({"min_skip": 1}, "min_skip"), ({"max_skip": 4}, "max_skip")):
+        rnn = make(**limits, engine="triton")
+        with pytest.raises(ValueError, match=f"^engine: 'triton' has no {name}; expected auto or one of indexed, "):
+            rnn(x)
+        rnn.check_engine()  # in training there are no limits
 
 
 @torch.no_grad()
@@ -114,23 +144,6 @@ def test_padding_may_hold_anything_and_is_not_read(options, dtype):
         assert updates[row, real[row]].equal(rnn(x[row : row + 1, real[row]])[2][0])
 
 
-@pytest.mark.parametrize(
-    "x, lengths, message",
-    [
-        (torch.zeros(2, 4), [4, 4], "x: expected real numbers"),
-        (torch.zeros(2, 4, D), [4], "lengths: expected 2 integers, got 1"),
-        (torch.zeros(2, 4, D), [5, 0], r"lengths: expected from 0 to 4, got \[5, 0\]"),
-        (torch.zeros(2, 4, D), [4, -1], r"lengths: expected from 0 to 4, got \[4, -1\]"),
-    ],
-)
-@pytest.mark.parametrize("engine", ["auto", "reference"])
-def test_a_stream_that_finds_updates_checks_its_arguments(engine, x, lengths, message):
-    stream = make(engine=engine).stream(2)
-    with pytest.raises(ValueError, match=message):
-        stream.find_updates(x, torch.tensor(lengths))
-    assert stream.time.tolist() == [0, 0]
-
-
 @torch.no_grad()
 def test_continues_from_a_state_and_counts_from_there():
     plain = make()
@@ -167,14 +180,52 @@ def test_wrong_limits(options, message):
         make(**options)
 
 
-def test_refuses_random_updates_and_tracing():
+def test_refuses_random_updates():
     x = torch.randn(1, 4, D)
     with pytest.raises(ValueError, match="^min_skip, max_skip: .*random updates"):
         make(min_skip=1, binarize="bernoulli")(x)
-    with pytest.raises(ValueError, match="^min_skip, max_skip: .*traced or compiled"):
-        make(min_skip=1)(x.to("meta"))
-    with pytest.raises(ValueError, match="^min_skip, max_skip: .*vmap"):
-        torch.func.vmap(make(max_skip=2))(x.expand(3, -1, -1, -1))
+    with pytest.raises(ValueError, match="^min_skip, max_skip: .*random updates"):
+        make(max_skip=1)(x, noise=torch.rand(1, 4))
+
+
+def test_a_given_schedule_has_no_limits():
+    """Nor is it refused, as for a model that skips at random."""
+    x, schedule = torch.randn(1, 4, D), torch.tensor([[1, 1, 0, 0]])
+    updates = make(min_skip=1, max_skip=1)(x, schedule=schedule)[2]
+    assert updates.tolist() == schedule.tolist()
+
+
+@pytest.mark.parametrize("engine", [engine_param("indexed"), engine_param("native", thorough=True)])
+def test_compiled_it_follows_its_limits(engine):
+    rnn, x, lengths = make(SkipLSTM, engine=engine), torch.randn(3, T, D), torch.tensor([T, 9, 0])
+    torch.compiler.reset()
+    compiled = torch.compile(rnn, backend="aot_eager", fullgraph=True)
+    for rnn.min_skip, rnn.max_skip in ((0, None), (1, 4), (2, 3), (0, 2)):
+        with torch.no_grad():
+            assert compiled(x, lengths=lengths)[2].equal(rnn(x, lengths=lengths)[2])
+    got, expected = (torch.autograd.grad(run(x)[0].sum(), rnn.weight_hh_l0)[0] for run in (compiled, rnn))
+    torch.testing.assert_close(got, expected)
+
+
+@torch.no_grad()
+def test_a_program_of_torch_export():
+    rnn, dynamic = make(bidirectional=True, min_skip=1, max_skip=4), torch.export.Dim.DYNAMIC
+    program = torch.export.export(rnn, (torch.randn(2, 7, D),), dynamic_shapes={"x": {0: dynamic, 1: dynamic}}).module()
+    for batch, steps in ((5, 30), (1, 1)):
+        x = torch.randn(batch, steps, D)
+        for got, expected in zip(program(x), rnn(x)):
+            assert all(torch.equal(*pair) for pair in zip(got, expected) if pair[0] is not None)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@torch.no_grad()
+def test_transforms_and_traces():
+    rnn, x = make(min_skip=1, max_skip=4).requires_grad_(False), torch.randn(4, 2, T, D)
+    together = torch.func.vmap(lambda x: rnn(x)[2])(x)
+    assert together.equal(torch.stack([rnn(part)[2] for part in x]))
+    traced = torch.jit.trace(lambda x: rnn(x)[2], x[0])
+    assert traced(x[1]).equal(rnn(x[1])[2])
+    assert make(min_skip=1, device="meta")(x[0].to("meta"))[2].shape == (2, T)
 
 
 def test_a_module_without_a_gate_skips_as_its_stream_does():

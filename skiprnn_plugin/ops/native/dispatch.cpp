@@ -415,21 +415,17 @@ SKIPRNN_API int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows,
 }
 
 SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x,
-                                    int64_t row_stride, int64_t step_stride, int64_t steps, const int64_t *lengths,
-                                    int64_t *used, uint8_t *read) {
+                                    int64_t row_stride, int64_t step_stride, int64_t steps, int64_t *used) {
     skiprnn_stream &s = *stream;
     if (const int fault = check_rows(s, rows, count)) return fault;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         if (steps < 0 || steps > SKIPRNN_LAST - s.time[row_at(rows, i)]) return SKIPRNN_TOO_LATE;
-        if (lengths && (lengths[i] < 0 || lengths[i] > steps)) return SKIPRNN_TOO_LATE;
-    }
-    const auto length_of = [&](int64_t i) { return lengths ? lengths[i] : steps; };
     read_samples(s, x, row_stride, step_stride);
     int64_t next = 0, active = 0, total = 0;
     while (true) {
         for (; active < s.slots && next < count; next++) {  // a row that has finished leaves its slot to the next one
             const int64_t row = row_at(rows, next);
-            if (s.wanted[row] - s.time[row] >= length_of(next)) continue;
+            if (s.wanted[row] - s.time[row] >= steps) continue;
             s.taken[active] = row;
             s.places[active++].row = next;
         }
@@ -437,20 +433,19 @@ SKIPRNN_API int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows,
         for (int64_t i = 0; i < active; i++) {
             const int64_t row = s.taken[i];
             s.places[i] = {s.places[i].row, s.wanted[row] - s.time[row], i};
-            if (read) read[s.places[i].row * steps + s.places[i].time] = 1;
         }
         update(s, s.taken, active);
         total += active;
         int64_t left = 0;
         for (int64_t i = 0; i < active; i++) {
             const int64_t row = s.taken[i];
-            if (s.wanted[row] - s.time[row] >= length_of(s.places[i].row)) continue;
+            if (s.wanted[row] - s.time[row] >= steps) continue;
             s.places[left].row = s.places[i].row;
             s.taken[left++] = row;
         }
         active = left;
     }
-    for (int64_t i = 0; i < count; i++) s.time[row_at(rows, i)] += length_of(i);
+    for (int64_t i = 0; i < count; i++) s.time[row_at(rows, i)] += steps;
     if (used) *used = total;
     return SKIPRNN_OK;
 }

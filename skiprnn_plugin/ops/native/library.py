@@ -115,7 +115,7 @@ PROTOTYPES = {
     "skiprnn_stream_wait": (c_int64, c_void_p, c_int64),
     "skiprnn_stream_update": (c_int, *_ROWS, c_void_p),
     "skiprnn_stream_skip": (c_int, *_ROWS, c_void_p, c_int64),
-    "skiprnn_stream_feed": (c_int, *_ROWS, c_void_p, c_int64, c_int64, c_int64, c_void_p, POINTER(c_int64), c_void_p),
+    "skiprnn_stream_feed": (c_int, *_ROWS, c_void_p, c_int64, c_int64, c_int64, POINTER(c_int64)),
     "skiprnn_activation": (None, c_int64, c_int64, c_void_p, c_void_p),
 }
 

@@ -226,12 +226,10 @@ int skiprnn_stream_update(skiprnn_stream *stream, const int64_t *rows, int64_t c
  * negative. */
 int skiprnn_stream_skip(skiprnn_stream *stream, const int64_t *rows, int64_t count, const int64_t *steps, int64_t same);
 
-/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. `steps` is 0 or more. If `lengths`
- * [count] is not NULL, row i has only the first lengths[i] steps, from 0 to `steps`. x is contiguous in D; its strides are
- * in floats. Writes to `used`, if it is not NULL, how many samples it has read, and 1 to the elements of `read` [count,
- * steps], if it is not NULL, whose samples it has read. */
+/* Reads those samples of x [count, steps, D] that the rows want, and skips the others. `steps` is 0 or more. x is
+ * contiguous in D; its strides are in floats. Writes to `used`, if it is not NULL, how many samples it has read. */
 int skiprnn_stream_feed(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *x, int64_t row_stride,
-                        int64_t step_stride, int64_t steps, const int64_t *lengths, int64_t *used, uint8_t *read);
+                        int64_t step_stride, int64_t steps, int64_t *used);
 
 /* Computes y = sigmoid(x) (`kind` 0) or y = tanh(x) (`kind` 1) of n values as the kernels do. Only tests use it. */
 void skiprnn_activation(int64_t kind, int64_t n, const float *x, float *y);
