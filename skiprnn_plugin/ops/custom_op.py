@@ -1,8 +1,8 @@
 """The engines that have a backward of their own, as one operation that torch knows by name, for ``torch.compile``.
 
 torch's operations take and return neither the named tuples that the engines do nor None in a list of results. So the
-operations' arguments are the fields of ``Operands``, the list of weights, the fields of ``Options``, and the engine's
-name; and an empty tensor is returned for None.
+operations' arguments are the fields of ``Operands``, the list of weights, the fields of ``Options`` except for
+``LIMITS``, and the engine's name; and an empty tensor is returned for None.
 """
 
 from itertools import islice
@@ -12,35 +12,48 @@ import torch
 from torch import Tensor
 
 from .checks import check_compiled_span
+from .clock import NEVER
 from .engines import find_engine
 from .types import Operands, Options, Results, prescribe_updates, split_operands
 
 REQUIRED = ("x", "h")  # operands that are never None
-# The options' types in a schema; torch does not compile again for another SymInt
-OPTIONS = Options("str", "float", "int[]", "bool", min_skip="SymInt", max_skip="SymInt")
+OPTIONS = {"cell": "str", "threshold": "float", "gate_layers": "int[]", "last_only": "bool"}  # their types in a schema
 ARGUMENTS = ", ".join(
     [
         *(f"{'Tensor' if name in REQUIRED else 'Tensor?'} {name}" for name in Operands._fields),
         "Tensor[] weights",
-        *(f"{kind} {name}" for name, kind in OPTIONS._asdict().items()),
+        *(f"{kind} {name}" for name, kind in OPTIONS.items()),
         "str engine",
     ]
+)
+# Options of the forward alone. They come last and have defaults, so that programs of torch.export load which were saved
+# before there were limits. For another SymInt torch does not compile again, as it does for another int
+LIMITS = {"min_skip": 0, "max_skip": NEVER}
+FORWARD_ARGUMENTS = ", ".join(
+    [ARGUMENTS, "bool keep", *(f"SymInt {name}={default}" for name, default in LIMITS.items())]
 )
 
 
 def scan_op(operands: Operands, weights: Sequence[Tensor], options: Options, engine: str, keep: bool) -> Results:
     """The engine's forward; ``keep`` says that its backward may follow."""
-    found = _forward(*operands, weights, *options, engine, keep)
+    limits = [getattr(options, name) for name in LIMITS]
+    found = _forward(*operands, weights, *options[: len(OPTIONS)], engine, keep, *limits)
     results = _results(found)
     return results if operands.c is not None else results._replace(c=None)
 
 
-def parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, Iterator]:
+def parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, bool]:
+    """The operands, weights, options and engine of a forward, and whether to keep what its backward needs."""
+    operands, weights, options, engine, (keep, *limits) = _parse(arguments)
+    return operands, weights, options._replace(**dict(zip(LIMITS, limits))), engine, keep
+
+
+def _parse(arguments: Sequence) -> Tuple[Operands, List[Tensor], Options, str, Iterator]:
     """The operands, weights, options and engine, and the arguments that follow."""
     rest = iter(arguments)
     operands = Operands(*islice(rest, len(Operands._fields)))
     weights = next(rest)
-    options = Options(*islice(rest, len(Options._fields)))
+    options = Options(*islice(rest, len(OPTIONS)))
     return operands, weights, options, next(rest), rest
 
 
@@ -52,10 +65,10 @@ def _without_none(tensors: Sequence[Optional[Tensor]], x: Tensor) -> List[Tensor
     return [x.new_empty(0) if tensor is None else tensor for tensor in tensors]
 
 
-@torch.library.custom_op("skiprnn_plugin::scan", mutates_args=(), schema=f"({ARGUMENTS}, bool keep) -> Tensor[]")
+@torch.library.custom_op("skiprnn_plugin::scan", mutates_args=(), schema=f"({FORWARD_ARGUMENTS}) -> Tensor[]")
 def _forward(*arguments):
     """The results, then what the engine's backward needs."""
-    operands, weights, options, engine, (keep,) = parse(arguments)
+    operands, weights, options, engine, keep = parse(arguments)
     check_compiled_span(operands.begin, operands.end, operands.x.shape[1])
     results, saved = find_engine(engine).kernels.forward(operands, weights, options, keep)
     return _without_none((*results, *saved), operands.x)
@@ -63,7 +76,7 @@ def _forward(*arguments):
 
 @_forward.register_fake
 def _(*arguments):
-    operands, _, options, engine, (keep,) = parse(arguments)
+    operands, _, options, engine, keep = parse(arguments)
     x, h, p = operands.x, operands.h, operands.p
     batch, steps, hidden = *x.shape[:2], h.shape[-1]
     results = Results(
@@ -87,8 +100,7 @@ def _(*arguments):
 )
 def _backward(*arguments):
     """The gradients of the operands, then those of the weights."""
-    operands, weights, options, engine, (saved, updates, gradients, need_dx) = parse(arguments)
-    operands, options = prescribe_updates(operands, options, updates)
+    operands, weights, options, engine, (saved, updates, gradients, need_dx) = _parse(arguments)
     d_operands, d_weights = find_engine(engine).kernels.backward(
         operands, weights, options, saved, updates, Results(*gradients), need_dx
     )
@@ -97,7 +109,7 @@ def _backward(*arguments):
 
 @_backward.register_fake
 def _(*arguments):
-    operands, weights, _, _, (_, _, _, need_dx) = parse(arguments)
+    operands, weights, _, _, (_, _, _, need_dx) = _parse(arguments)
     sources = operands.differentiable()
     if not need_dx:
         sources = sources._replace(x=None)
@@ -115,13 +127,15 @@ def _differentiate(ctx, gradients):
     unpacked = ctx.saved_tensors  # once, as activation checkpointing refuses to give a tensor again
     operands, weights = split_operands(unpacked[: ctx.num_tensors])
     updates, *saved = unpacked[ctx.num_tensors :]
-    found = _backward(
-        *operands, weights, *ctx.options, ctx.engine, saved, updates, list(_results(gradients)), ctx.need_dx
-    )
+    operands, options = prescribe_updates(operands, ctx.options, updates)
+    options = options[: len(OPTIONS)]
+    found = _backward(*operands, weights, *options, ctx.engine, saved, updates, list(_results(gradients)), ctx.need_dx)
     d_operands, d_weights = split_operands(found)
     # torch takes an empty list, as the layers of no gate, for one of tensors, whose gradient is a list
-    none = [[] if isinstance(option, (list, tuple)) and len(option) == 0 else None for option in ctx.options]
-    return *(d if d.numel() > 0 else None for d in d_operands), d_weights, *none, None, None  # the engine and ``keep``
+    none = [[] if isinstance(option, (list, tuple)) and len(option) == 0 else None for option in options]
+    found = [*(d if d.numel() > 0 else None for d in d_operands), d_weights, *none]
+    # torch expects None for the further arguments too, but not for those that it has left out as they are the default
+    return *found, *[None] * (len(ctx.needs_input_grad) - len(found))
 
 
 _forward.register_autograd(_differentiate, setup_context=_save)

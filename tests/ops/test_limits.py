@@ -5,6 +5,7 @@ import torch
 
 from skiprnn_plugin.ops import ENGINES, SkipState, skip_scan
 from skiprnn_plugin.ops.engines import LIMITS
+from skiprnn_plugin.ops.types import Operands, flatten_weights
 
 from ..compare import assert_close, assert_equal, assert_gradients_close, assert_results_close
 from ..selection import quick_of
@@ -205,6 +206,19 @@ def test_compiled_equals_eager_and_follows_new_limits(cell, engine):
         assert_equal(got, expected)
         assert_equal(problem.gradients(got), problem.gradients(expected))
     assert counter.frame_count <= 4  # only for limits that are given or not
+
+
+@every_other_able_engine
+def test_the_registered_operator_without_limits(engine):
+    """As programs of torch.export call it that were saved before there were limits."""
+    problem = make("gru", engine)
+    (expected, *_), arguments = problem.run(engine), problem.arguments()
+    state, gate = arguments["state"], arguments["gate"]
+    operands = Operands(arguments["x"], state.h, None, state.p, state.acc, gate.weight, gate.bias, None)
+    weights = flatten_weights(arguments["weights"])
+    output, *_ = torch.ops.skiprnn_plugin.scan(*operands, weights, "gru", 0.5, [1], False, engine, True)
+    assert_equal(output, expected)
+    assert_equal(*(torch.autograd.grad(value.sum(), weights) for value in (output, expected)))
 
 
 def test_gradients_of_each_sequence_by_vmap():
