@@ -75,10 +75,11 @@ def export(args: argparse.Namespace) -> str:
         raise UserError(
             "--set engine=int8: expected --weights int8, for an OUT that ends in .h, to round weights in a file"
         )
-    if getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None:
+    if suffix != ".pt2" and (getattr(rnn, "min_skip", 0) > 0 or getattr(rnn, "max_skip", None) is not None):
         raise UserError(
-            f"{args.checkpoint}: expected a model without min_skip and max_skip, as a file can't hold them; a program "
-            "that calls the model can keep the steps to wait from N + 1 on (min_skip N), or up to N + 1 (max_skip N)"
+            f"{args.checkpoint}: expected a model without min_skip and max_skip, as only a .pt2 file can hold them; a "
+            "program that calls the model can keep the steps to wait from N + 1 on (min_skip N), or up to N + 1 "
+            "(max_skip N)"
         )
     from ..export.parts import collect_parts
     from ..writing import write_whole

@@ -2,11 +2,12 @@
 function of standard ONNX operators, with a loop over the steps."""
 
 import itertools
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
 
+from ..ops.clock import NEVER
 from ..ops.custom_op import parse  # importing it registers the operator
 from ..ops.types import PER_LAYER
 from .onnx_graph import CELL_NODES, Cells, Graph, as_type, value
@@ -88,6 +89,7 @@ def _make_graph(given, num_weights: int, options) -> Graph:
     first_axis = graph.constant([1], np.int64)
     steps = graph.op("Squeeze", graph.op("Shape", "x", start=1, end=2))
     zero, true = graph.constant(0), graph.constant(True, np.bool_)
+    limits = _Limits(graph, options) if options.min_skip > 0 or options.max_skip < NEVER else None
 
     body = Graph(graph)
     old = {name: f"{name}_before" for name in (*cells.states, "p", "acc")}
@@ -104,6 +106,8 @@ def _make_graph(given, num_weights: int, options) -> Graph:
     else:
         limit = body.op("Gather", "noise", "time_step", axis=1) if "noise" in given else cells.threshold
         chosen = body.op("Not", body.op("LessOrEqual", v, limit))  # a NaN p updates, as in the plugin
+        if limits is not None:
+            chosen = limits.decide(body, chosen)
     update = body.op("And", chosen, is_real)
 
     kinds = [(np.float32, [None] * 3)] * len(cells.states) + [(np.float32, [None])]
@@ -116,24 +120,29 @@ def _make_graph(given, num_weights: int, options) -> Graph:
         top = cells.top(body, new[0])
         real_rows = body.op("Unsqueeze", is_real, first_axis)
         scanned.append((body.op("Where", real_rows, top, zero), np.float32, [None, None]))
-    carried = [*kinds, (np.float32, [None])]
+    starts, new = [*cells.states, "p", "acc"], [*new, acc]
+    before, carried = list(old.values()), [*kinds, (np.float32, [None])]
+    if limits is not None:
+        starts += limits.start(graph, "begin" if "begin" in given else None)
+        new += limits.count(body, update)
+        before += limits.names
+        carried += [(np.int64, [None])] * len(limits.names)
     body_graph = helper.make_graph(
         body.nodes,
         "step",
         [
             value("time_step", np.int64, []),
             value("condition", np.bool_, []),
-            *(value(*item) for item in _name(list(old.values()), carried)),
+            *(value(*item) for item in _name(before, carried)),
         ],
         [
             value(body.op("Identity", "condition"), np.bool_, []),
-            *(value(*item) for item in _name([*new, acc], carried)),
+            *(value(*item) for item in _name(new, carried)),
             *(value(*item) for item in scanned),
         ],
     )
-    starts = [*cells.states, "p", "acc"]
     ends = graph.op("Loop", steps, true, *starts, outputs=len(starts) + len(scanned), body=body_graph)
-    for name, end in zip(starts, ends):
+    for name, end in zip((*cells.states, "p", "acc"), ends):
         graph.call(f"{name}_out", "Identity", end)
     empty = graph.constant(np.zeros(0))
     graph.call("saved", "Identity", empty)
@@ -145,6 +154,35 @@ def _make_graph(given, num_weights: int, options) -> Graph:
     else:
         graph.call("output", "Transpose", ends[-1], perm=[1, 0, 2])
     return graph
+
+
+class _Limits:
+    """``min_skip`` and ``max_skip`` in a loop over the steps, by the equation of ops/reference.py. ``names`` are what
+    the loop carries for them, int64 [B]: the step after the last update, and the fewest steps to skip now."""
+
+    names = ("since_before", "least_before")
+
+    def __init__(self, graph: Graph, options):
+        self.min_skip, self.max_skip, self.zero, self.one = (
+            graph.constant(number, np.int64) for number in (options.min_skip, options.max_skip, 0, 1)
+        )
+
+    def start(self, graph: Graph, begin: Optional[str]) -> List[str]:
+        """What is carried into the first step; ``begin`` is the sequences' first steps, None for 0."""
+        zeros = graph.op("Expand", self.zero, graph.op("Shape", "x", start=0, end=1))
+        return [begin or zeros, zeros]
+
+    def decide(self, body: Graph, over: str) -> str:
+        """Whether a step is updated, where ``over`` says that its v is above the threshold."""
+        skipped = body.op("Sub", "time_step", self.names[0])
+        may = body.op("And", over, body.op("GreaterOrEqual", skipped, self.names[1]))
+        return body.op("Or", may, body.op("GreaterOrEqual", skipped, self.max_skip))
+
+    def count(self, body: Graph, update: str) -> List[str]:
+        """What is carried into the next step."""
+        after = body.op("Add", "time_step", self.one)
+        new = (after, self.min_skip)
+        return [body.op("Where", update, value, before) for value, before in zip(new, self.names)]
 
 
 def _name(names: Sequence[str], kinds: Sequence) -> List:

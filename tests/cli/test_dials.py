@@ -99,7 +99,7 @@ def test_a_figure_of_a_sweep(prints, tiny, tmp_path):
         (
             export,
             ["{run}", "{folder}/x.safetensors", "--set", "min_skip=1"],
-            "expected a model without min_skip and max",
+            "expected a model without min_skip and max_skip, as only a .pt2 file can hold them",
         ),
         (make_zoo_file, ["{run}", "mine", "--folder", "{folder}", "--set", "max_skip=4"], "--set: expected no update_"),
         (

@@ -469,6 +469,19 @@ def test_torch_program(trained, tmp_path):
     assert process.returncode == 0, process.stderr
 
 
+def test_torch_program_with_limits(trained, tmp_path):
+    """The only kind of file that holds them; models without a gate have none."""
+    if not trained.hub.model.has_gate:
+        pytest.skip("it has no gate")
+    path = trained.export(tmp_path / "model.pt2", "--set", "min_skip=4", "--set", "max_skip=5")
+    program, hub = torch.export.load(path).module(), from_pretrained(trained.checkpoint, min_skip=4, max_skip=5)
+    used = hub.used_samples(trained.recordings)
+    for recording, steps, free in zip(trained.recordings, used, trained.used):
+        prediction, updates = program(torch.from_numpy(recording)[None], torch.tensor([len(recording)]))
+        assert updates[0].tolist() == steps.tolist() and np.flatnonzero(steps).tolist() != free
+        np.testing.assert_allclose(prediction.numpy(), hub.predict([recording]), atol=1e-6)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("batch, steps", [(1, 7), (1, 1), (2, 1)])
 def test_a_module_of_ones_own_from_an_example_of_size_1(batch, steps):

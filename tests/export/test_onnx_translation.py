@@ -36,9 +36,10 @@ MODELS = {
     "gru": lambda: Model(SkipGRU(4, 5, bidirectional=True, engine="indexed", update_bias=-0.5)),
     "gru_reset_before": lambda: Model(SkipGRU(4, 5, reset_after=False, update_bias=-0.5)),
     "rnn": lambda: Model(SkipRNN(4, 5, threshold=0.7, update_bias=-0.5)),
+    "limits": lambda: Model(SkipGRU(4, 5, bidirectional=True, min_skip=1, max_skip=3, update_bias=-0.5)),
     "without a gate": lambda: Model(SkipGRU(4, 5, gate=False)),
 }
-QUICK = ("lstm",)
+QUICK = ("lstm", "limits")
 
 
 def export(model, x, lengths, path, **options):
