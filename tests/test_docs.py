@@ -79,6 +79,7 @@ TESTS = {
     "python -m benchmarks.on_demand": ("test_benchmark_on_demand.py", "test_command"),
     "python -m benchmarks.report": ("test_benchmark_reports.py", "test_merging_command"),
     "python -m benchmarks.run": ("test_benchmarks.py", "test_command"),
+    "python -m benchmarks.skip_limits": ("test_benchmark_skip_limits.py", "test_command"),
     "python -m benchmarks.stream": ("test_benchmark_stream.py", "test_command"),
     "python -m benchmarks.trained": ("test_benchmark_trained.py", "test_command"),
     "python -m benchmarks.translation": ("test_benchmark_translation.py", "test_command"),

@@ -60,8 +60,7 @@ def complete(
     gate = check_gate(gate, layers, hidden, x, wide)
     begin, end = check_span(lengths, offsets, batch, steps, x.device)
     threshold = check_threshold(threshold)
-    min_skip, max_skip = check_skips(min_skip, max_skip)
-    limits = [name for name, given in (("min_skip", min_skip > 0), ("max_skip", max_skip is not None)) if given]
+    limits = check_limits(min_skip, max_skip)
     if limits and (schedule is not None or noise is not None):
         other = "random updates" if schedule is None else "a schedule"
         raise ValueError(f"min_skip, max_skip: expected 0 and None beside {other}, which can't be limited")
@@ -73,7 +72,7 @@ def complete(
         schedule = check_schedule(schedule, batch, steps).to(x.device)
     elif gate is None:
         schedule = update_regularly(begin, min_skip, x)
-        limits = []
+        limits = {}
     if dropout_mask is not None:
         dropout_mask = check_mask("dropout_mask", dropout_mask, (layers - 1, batch, hidden), x)
     options = {
@@ -85,9 +84,8 @@ def complete(
         "threshold": threshold,
         "dropout_mask": dropout_mask,
     }
-    features = limits
-    if limits:
-        options.update(min_skip=min(min_skip, NEVER), max_skip=NEVER if max_skip is None else min(max_skip, NEVER))
+    features = list(limits)
+    options.update(limits)
     if zoneout_mask is not None:
         shape = (layers, batch, steps, (2 if cell_type.has_c else 1) * hidden)
         options["zoneout_mask"] = check_mask("zoneout_mask", zoneout_mask, shape, x)
@@ -208,6 +206,15 @@ def check_skips(min_skip: int, max_skip: Optional[int]) -> Tuple[int, Optional[i
     if max_skip is not None and check_count("max_skip", max_skip) < min_skip:
         raise ValueError(f"max_skip: expected at least min_skip, {min_skip}, got {max_skip}")
     return min_skip, max_skip
+
+
+def check_limits(min_skip: int, max_skip: Optional[int]) -> Dict[str, int]:
+    """Those of the two that limit anything, by name, no larger than int64 holds."""
+    if max_skip is None and type(min_skip) is int and min_skip == 0:  # the usual case
+        return {}
+    check_skips(min_skip, max_skip)
+    limits = {} if min_skip == 0 else {"min_skip": min(min_skip, NEVER)}
+    return limits if max_skip is None else {**limits, "max_skip": min(max_skip, NEVER)}
 
 
 def update_regularly(begin: Optional[Tensor], min_skip: int, x: Tensor) -> Tensor:
