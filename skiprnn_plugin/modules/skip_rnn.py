@@ -66,7 +66,8 @@ class SkipRNNBase(nn.Module):
             updates, which helps with sequences of hundreds of steps. The biases of the LSTM's forget gate and of the
             GRU's update gate start at log U(1, T - 1), those of the LSTM's input gate at minus that. 0 for none.
         engine: see :func:`skiprnn_plugin.ops.skip_scan`. Layer norm, and in training zoneout and recurrent dropout,
-            need ``reference`` or ``auto``. ``int8`` is for trained models, see :meth:`quantized`.
+            need ``reference`` or ``auto``; ``triton`` has no ``min_skip`` and ``max_skip``. ``int8`` is for trained
+            models, see :meth:`quantized`.
 
     Raises:
         ValueError: an argument of the wrong type or value; the message names it.
