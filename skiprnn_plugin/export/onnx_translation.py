@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 import torch
 
-from ..ops.clock import NEVER
 from ..ops.custom_op import parse  # importing it registers the operator
 from ..ops.types import PER_LAYER
 from .onnx_graph import CELL_NODES, Cells, Graph, as_type, value
@@ -89,7 +88,7 @@ def _make_graph(given, num_weights: int, options) -> Graph:
     first_axis = graph.constant([1], np.int64)
     steps = graph.op("Squeeze", graph.op("Shape", "x", start=1, end=2))
     zero, true = graph.constant(0), graph.constant(True, np.bool_)
-    limits = _Limits(graph, options) if options.min_skip > 0 or options.max_skip < NEVER else None
+    limits = None if options.has_no_limits() else _Limits(graph, options)
 
     body = Graph(graph)
     old = {name: f"{name}_before" for name in (*cells.states, "p", "acc")}

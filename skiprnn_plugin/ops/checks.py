@@ -84,8 +84,10 @@ def complete(
         "threshold": threshold,
         "dropout_mask": dropout_mask,
     }
-    features = list(limits)
-    options.update(limits)
+    features = []
+    if limits:
+        options.update(limits)
+        features += limits
     if zoneout_mask is not None:
         shape = (layers, batch, steps, (2 if cell_type.has_c else 1) * hidden)
         options["zoneout_mask"] = check_mask("zoneout_mask", zoneout_mask, shape, x)

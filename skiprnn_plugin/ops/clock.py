@@ -44,7 +44,7 @@ class Clock:
 
     def find(self, rows: Tensor, p: Tensor, acc: Tensor, t: Tensor, least: int = 0) -> Tuple[Tensor, Optional[Tensor]]:
         """The first updates of sequences ``rows`` [N] from steps ``t`` [N] on; their gates hold ``p`` and ``acc`` [N].
-        At ``least`` that many steps are skipped, where there is neither schedule nor noise.
+        At least ``least`` steps are skipped, where there is neither schedule nor noise.
 
         Returns:
             times: the steps of the updates, int64 [N].

@@ -149,6 +149,10 @@ class Options(NamedTuple):
     min_skip: int = 0
     max_skip: int = NEVER
 
+    def has_no_limits(self) -> bool:
+        """Whether the number of skipped steps is not limited."""
+        return self.min_skip == 0 and self.max_skip == NEVER
+
 
 class Results(NamedTuple):
     """What a scan computes; also the gradients of that, for an engine's backward.
@@ -173,7 +177,7 @@ class Results(NamedTuple):
 def prescribe_updates(operands: Operands, options: Options, updates: Tensor) -> Tuple[Operands, Options]:
     """What a backward is given of a scan that made ``updates`` [B, T]. Where the number of skipped steps was limited,
     the updates have no gradient, like those of a schedule: so a schedule takes the place of the limits."""
-    if options.min_skip == 0 and options.max_skip == NEVER:
+    if options.has_no_limits():
         return operands, options
     return operands._replace(schedule=updates.bool()), options._replace(min_skip=0, max_skip=NEVER)
 

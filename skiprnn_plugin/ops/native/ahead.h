@@ -96,7 +96,7 @@ private:
             memcpy(x + (first + guess.count) * problem.shape.input, stack.x_at(slot.row, time),
                    problem.shape.input * sizeof(float));
             float acc = 0;
-            time = next_update(problem, slot.row, time + 1, slot.end, slot.p, acc, problem.min_skip);
+            time = next_update(problem, slot.row, time + 1, slot.end, slot.p, acc, min_skip_of(problem));
         }
         return guess.count;
     }

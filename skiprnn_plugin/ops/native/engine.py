@@ -126,7 +126,8 @@ def _describe(
     """The problem for the library, yet without packed weights, and its shape; the operands in the form that the library
     reads, which must live as long as the problem does; and the weights, contiguous."""
     x, *others = operands
-    layers, threads = _indices(tuple(options.gate_layers)), torch.get_num_threads()
+    layers, threads = _array(tuple(options.gate_layers)), torch.get_num_threads()
+    limits = None if options.has_no_limits() else _array((options.min_skip, options.max_skip))
     batch, steps, inputs = x.shape
     batch_stride, step_stride, input_stride = x.stride()
     if (input_stride != 1 and inputs != 1) or x.is_neg():
@@ -150,8 +151,7 @@ def _describe(
         len(layers),
         addressof(layers),
         options.threshold,
-        options.min_skip,
-        options.max_skip,
+        None if limits is None else addressof(limits),
     )
     return problem, shape, Operands(x, *others), weights
 
@@ -163,9 +163,9 @@ def _struct(shape: Tuple[int, ...]) -> Shape:
 
 
 @lru_cache
-def _indices(layers: Tuple[int, ...]) -> Array:
-    """The layers as an array that the library reads; nobody may change it, because it is cached."""
-    return (c_int64 * len(layers))(*layers)
+def _array(numbers: Tuple[int, ...]) -> Array:
+    """The numbers as an array that the library reads; nobody may change it, because it is cached."""
+    return (c_int64 * len(numbers))(*numbers)
 
 
 def _contiguous(tensors: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:

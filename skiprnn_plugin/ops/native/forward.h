@@ -106,7 +106,7 @@ private:
         result.updates[slot.row * problem.steps + made] = 1;
         if (saved) record(i);
         if (problem.gate_count > 0) slot.acc = 0;
-        slot.time = next_update(problem, slot.row, made + 1, slot.end, slot.p, slot.acc, problem.min_skip);
+        slot.time = next_update(problem, slot.row, made + 1, slot.end, slot.p, slot.acc, min_skip_of(problem));
         if (!problem.last_only) hold(i, made);
         if (slot.time < slot.end) return true;
         finish(i);

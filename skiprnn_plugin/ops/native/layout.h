@@ -111,6 +111,10 @@ inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return pr
 inline int64_t end_of(const skiprnn_problem &problem, int64_t row) {
     return problem.end ? problem.end[row] : problem.steps;
 }
+inline int64_t min_skip_of(const skiprnn_problem &problem) { return problem.limits ? problem.limits[0] : 0; }
+inline int64_t max_skip_of(const skiprnn_problem &problem) {
+    return problem.limits ? problem.limits[1] : SKIPRNN_NEVER;
+}
 inline float p_of(const skiprnn_problem &problem, int64_t row) { return problem.p ? problem.p[row] : 1; }
 inline float acc_of(const skiprnn_problem &problem, int64_t row) { return problem.acc ? problem.acc[row] : 0; }
 

@@ -44,8 +44,7 @@ class Problem(Structure):
         ("gate_count", c_int64),
         ("gate_layers", c_void_p),
         ("threshold", c_float),
-        ("min_skip", c_int64),
-        ("max_skip", c_int64),
+        ("limits", c_void_p),
     ]
 
 

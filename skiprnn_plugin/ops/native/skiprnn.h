@@ -73,10 +73,9 @@ typedef struct {
     int64_t gate_count;         /* number of layers that the gate reads; 0: no gate (this needs a schedule) */
     const int64_t *gate_layers; /* which layers the gate reads, 0..L-1 [gate_count] */
     float threshold;
-    /* Where the gate decides by the threshold: after an update at least min_skip steps are skipped, whatever it says; 0:
-     * no limit. And at most max_skip, but no fewer than min_skip; SKIPRNN_NEVER: no limit. A backward has no limits: its
-     * schedule is the updates that the forward made. */
-    int64_t min_skip, max_skip;
+    const int64_t *limits;      /* where the gate decides by the threshold: the fewest steps to skip after an update,
+                                 * whatever it says, and the most (SKIPRNN_NEVER: no limit) [2]; NULL: no limits. A
+                                 * backward has none: its schedule is the updates that the forward made */
 } skiprnn_problem;
 
 /* What a scan writes. Every element is written, at padding too. */

@@ -260,14 +260,14 @@ private:
 };
 
 /* The step of the sequence's first update from step `t` on; `end` if there is none. `acc` becomes the sum after the
- * steps that are skipped until then. Where the gate decides by the threshold, at `least` that many are skipped. */
+ * steps that are skipped until then: at least `least`, where the gate decides by the threshold. */
 inline int64_t next_update(const skiprnn_problem &problem, int64_t row, int64_t t, int64_t end, float p, float &acc,
                            int64_t least) {
     const bool gated = problem.gate_count > 0;
     const uint8_t *schedule = problem.schedule ? problem.schedule + row * problem.steps : nullptr;
     const float *noise = problem.noise ? problem.noise + row * problem.steps : nullptr;
     if (gated && !schedule && !noise) {
-        const int64_t room = end - t, most = room < problem.max_skip ? room : problem.max_skip;
+        const int64_t room = end - t, limit = max_skip_of(problem), most = room < limit ? room : limit;
         const int64_t count = skips_before_update(p, problem.threshold, most, acc);
         if (count >= least || count == room) return t + count;
         least = least < room ? least : room;
