@@ -34,13 +34,13 @@ def assert_results_close(got, expected):
             assert_close(getattr(got[1], name), value, f"state.{name}")
 
 
-def assert_gradients_close(got, expected, tolerance=None):
-    """Compare gradients by name with :func:`assert_close`, in that tolerance. The gate's weight and bias are compared
-    together, because the bias is one number, in which terms as large as the weight's gradient may cancel."""
+def assert_gradients_close(got, expected):
+    """Compare gradients by name with :func:`assert_close`. The gate's weight and bias are compared together, because
+    the bias is one number, in which terms as large as the weight's gradient may cancel."""
     got, expected = (_join_gate(gradients) for gradients in (got, expected))
     assert got.keys() == expected.keys()
     for name, gradient in expected.items():
-        assert_close(got[name], gradient, f"gradient of {name}", tolerance)
+        assert_close(got[name], gradient, f"gradient of {name}")
 
 
 def _join_gate(gradients):
