@@ -264,7 +264,6 @@ class PredictingStream:
     def __init__(self, stream, head: nn.Module, predicts: str, statistics, decode: Optional[Callable]):
         self.stream, self._head, self._predicts = stream, head, predicts
         self._statistics, self._decode = statistics, decode
-        self._scale = None if statistics is None else statistics.scale  # computing it takes as long as normalising
 
     def update(self, x: Any, rows=None) -> None:
         self.stream.update(self.normalize(x), rows)
@@ -338,7 +337,7 @@ class PredictingStream:
         with np.errstate(over="ignore"):  # an overflow shows as inf, which is refused below
             numbers = array.astype(np.float64)  # as float32 could not tell large numbers that differ little
             if statistics is not None and array.ndim and array.shape[-1] == len(statistics.mean):
-                numbers = (numbers - statistics.mean) / self._scale
+                numbers = statistics.normalize(numbers)
             numbers = numbers if is_wide else numbers.astype(np.float32)
         is_finite = np.isfinite(numbers)
         if not is_finite.all():
@@ -359,7 +358,7 @@ def _as_plain_array(raw: Any) -> Any:
         return raw
     array = np.asarray(raw)
     is_long = array.dtype.kind == "f" and array.itemsize > 8
-    if array.flags.carray and array.dtype.isnative and not is_long:  # mostly, and np.require takes long to see it
+    if array.flags.carray and array.dtype.isnative and not is_long:  # the usual case, in which np.require is slow
         return array
     return np.require(array, np.float64 if is_long else array.dtype.newbyteorder("="), ["C", "ALIGNED", "WRITEABLE"])
 

@@ -5,6 +5,7 @@ A folder of features holds ``manifest.tsv`` (see :mod:`skiprnn_plugin.data.manif
 sequence, [T, D], or [T] for one feature. ``skiprnn-prepare features`` and ``skiprnn-prepare video`` make such a folder.
 """
 
+import functools
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -145,14 +146,16 @@ def as_finite(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return converted
 
 
-class Statistics(NamedTuple):
-    """The mean and standard deviation of each feature over all steps of the split train, float64 [D]; or those of each
-    number to predict over its sequences."""
-
+class _MeanAndDeviation(NamedTuple):
     mean: np.ndarray
     std: np.ndarray
 
-    @property
+
+class Statistics(_MeanAndDeviation):
+    """The mean and standard deviation of each feature over all steps of the split train, float64 [D]; or those of each
+    number to predict over its sequences."""
+
+    @functools.cached_property  # computing it takes as long as normalising a sample; a NamedTuple itself can't have it
     def scale(self) -> np.ndarray:
         """What to divide by, [D]: the standard deviation, or 1 where it is 0 or an error of rounding."""
         return np.where(self.std > ROUNDING * np.abs(self.mean), self.std, 1)
