@@ -73,9 +73,8 @@ def seed_only_the_cpu() -> None:
     """Let training on the CPU seed no other device.
 
     fairseq calls ``torch.manual_seed`` at the beginning of each training update. For each kind of device that is not in
-    use, torch then stores the seed together with the stack of callers as text. Without this workaround that takes a
-    millisecond, a sixth of a training update of a small model. The random numbers are the same. Needed until torch
-    stores the seed alone.
+    use, torch then stores the seed together with the stack of callers as text, which takes the longer the deeper that
+    stack is. The random numbers are the same. Needed until torch stores the seed alone.
     """
     from fairseq.trainer import Trainer
 
