@@ -20,6 +20,7 @@ from skiprnn_plugin._fairseq import patches, processes, signals, trainer
 
 from .command_line import ROOT, train, train_options
 from .forked import run_forked
+from .ranks import free_port
 
 from fairseq.logging import metrics  # isort: skip
 
@@ -41,6 +42,7 @@ def test_applied_once():
         (fairseq.utils, "import_user_module"),
         (BufferedIterator, "_create_consumer"),
         (utils, "call_main"),
+        (utils, "distributed_main"),
         (utils, "all_gather_list"),
         (options, "parse_args_and_arch"),
         (PathManager, "copy"),
@@ -428,6 +430,34 @@ def test_a_thread_that_hangs_does_not_hold_its_process_up(monkeypatch):
     assert thread.is_alive()
     release.set()
     thread.join()
+
+
+TRAINS_CONNECTED = """
+import atexit
+import torch
+atexit.register(lambda: print("connected" if torch.distributed.is_initialized() else "closed"))  # runs last
+import skiprnn_plugin
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.distributed import utils
+cfg = FairseqConfig()
+cfg.common.cpu = True
+cfg.distributed_training.distributed_world_size = 1
+cfg.distributed_training.distributed_rank = 0
+cfg.distributed_training.distributed_backend = "gloo"
+cfg.distributed_training.distributed_init_method = "tcp://localhost:{port}"
+def main(cfg):
+    assert torch.distributed.is_initialized()
+    {ending}
+utils.distributed_main(0, main, cfg, {{}})
+assert torch.distributed.is_initialized()  # so that another training could follow
+"""
+
+
+@pytest.mark.parametrize("ending, expected", [("pass", (0, "closed")), ("raise ValueError", (1, "connected"))])
+def test_connections_end_before_their_process(ending, expected):
+    """But not those of a process that failed, which may be waiting for one that has ended."""
+    process = run_forked("-c", TRAINS_CONNECTED.format(port=free_port(), ending=ending), PYTHONPATH=ROOT)
+    assert (process.returncode, process.stdout.strip()) == expected, process.stderr
 
 
 def test_training_on_the_cpu_seeds_no_other_device(monkeypatch):

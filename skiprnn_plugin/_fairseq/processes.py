@@ -41,6 +41,7 @@ def apply() -> None:
     wrap_trained_models_alone()
     gather_objects_of_any_size()
     end_reading_at_exit()
+    end_connections_at_exit()
 
 
 def start_processes_on_cpu() -> None:
@@ -325,3 +326,30 @@ def _end_reading(threads: typing.Iterable[threading.Thread]) -> None:
                 thread._queue.get(timeout=0.01)  # the thread may be waiting for room in its queue
             except queue.Empty:
                 pass
+
+
+def end_connections_at_exit() -> None:
+    """Close the connections of processes on CPUs (gloo) that have trained, before the interpreter ends.
+
+    Gloo's threads may still be freeing the tensors of the last exchange when a process ends, and Python can't end them
+    there. Without this workaround a process started by torchrun, Slurm or submitit was aborted now and then
+    ("terminate called without an active exception", exit status 134) after it had trained and saved everything. Needed
+    until torch closes them at exit (https://github.com/pytorch/pytorch/issues/190489).
+
+    A process that failed leaves them open: closing them would wait for an exchange with processes that may have ended.
+    """
+    from fairseq.distributed import utils
+
+    def wrap(distributed_main):
+        def distributed_main_then_close(*args, **kwargs):
+            distributed_main(*args, **kwargs)
+            atexit.register(_end_connections)
+
+        return distributed_main_then_close
+
+    replace(utils, "distributed_main", wrap)
+
+
+def _end_connections() -> None:
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+        torch.distributed.destroy_process_group()
