@@ -18,25 +18,19 @@ _install() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
 }
 
-_setup() {
-    local candidate chosen="" candidates=(python3 python3.11 python3.12)
-    if [ -n "${PYTHON:-}" ]; then
-        candidates=("$PYTHON")
-    fi
-    if [ -n "${RUNS:-}" ] && [[ $RUNS != /* ]]; then
-        RUNS=$PWD/$RUNS # relative to the caller's folder, which is left here
-    fi
-    cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
+# Makes .venv, unless it exists, and installs what it lacks.
+_make() { # PYTHON...
+    local candidate chosen=""
     if [ ! -x .venv/bin/python ]; then
-        for candidate in "${candidates[@]}"; do
+        for candidate in "$@"; do
             if _supported "$candidate"; then
                 chosen=$candidate
                 break
             fi
         done
         if [ -z "$chosen" ]; then
-            echo "error: this needs Python 3.11 or 3.12, and ${candidates[0]} is" \
-                "$("${candidates[0]}" --version 2>/dev/null || echo not installed). Set PYTHON to one of them." >&2
+            echo "error: this needs Python 3.11 or 3.12, and $1 is" \
+                "$("$1" --version 2>/dev/null || echo not installed). Set PYTHON to one of them." >&2
             return 1
         fi
         if ! "$chosen" -m venv .venv; then
@@ -63,6 +57,25 @@ _setup() {
         fi
         echo "$PWD" >.venv/installed
     fi
+}
+
+_setup() {
+    local candidates=(python3 python3.11 python3.12)
+    if [ -n "${PYTHON:-}" ]; then
+        candidates=("$PYTHON")
+    fi
+    if [ -n "${RUNS:-}" ] && [[ $RUNS != /* ]]; then
+        RUNS=$PWD/$RUNS # relative to the caller's folder, which is left here
+    fi
+    cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
+    {
+        # Recipes may start at the same time. Where there is no flock, or no lock on this file system, none waits.
+        if command -v flock >/dev/null && ! flock -n 9; then
+            echo "Waiting while another process sets up .venv ..." >&2
+            flock 9 || true
+        fi
+        _make "${candidates[@]}" || return 1
+    } 9<. # the folder is the lock
     # shellcheck disable=SC1091
     source .venv/bin/activate
 }

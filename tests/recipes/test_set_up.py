@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -81,3 +82,22 @@ def test_set_up_runs_again_where_what_it_builds_has_changed(checkout):
     other = shutil.copytree(checkout, checkout.parent / "other")
     assert installs(other) == (True, False)
     assert installs(other) == (False, False)
+
+
+def test_one_of_two_sets_up_and_the_other_waits(checkout):
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/activate").touch()
+    install = "mkdir .venv/installing || exit 1; sleep 0.5; rmdir .venv/installing; echo >>.venv/installations"
+    fake_python(checkout / ".venv/bin/python", f'if [ "$1 $2" = "-m pip" ]; then {install}; fi')
+    native = checkout / "skiprnn_plugin/ops/native"
+    native.mkdir(parents=True)
+    for file in (checkout / "setup.py", native / "skiprnn.h", native / "kernels.cpp"):
+        file.touch()
+    command = ["bash", "-c", "source recipes/setup.sh"]
+    first = subprocess.Popen(command, cwd=checkout, stderr=subprocess.PIPE, text=True)
+    assert first.stderr.readline().startswith("Setting up")
+    second = run(*command, cwd=checkout)
+    assert first.wait() == second.returncode == 0, second.stderr
+    assert second.stderr == "Waiting while another process sets up .venv ...\n"
+    assert len((checkout / ".venv/installations").read_text()) == 2  # torch and the package, once
+    first.stderr.close()
