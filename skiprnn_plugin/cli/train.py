@@ -1,4 +1,4 @@
-"""``skiprnn-train``: from a file of recordings to a trained model, a table, a picture and the lines to predict with."""
+"""``skiprnn-train``: Train a model on a file of recordings; print a table and how to predict, and draw a picture."""
 
 import argparse
 import contextlib
@@ -56,19 +56,22 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         "--good-enough",
         type=float,
         metavar="A",
-        help="an accuracy, or where labels are numbers a mean squared error, that suffices: the checkpoint that is as "
-        "good on the split valid and uses the fewest samples is kept (default: the best checkpoint)",
+        help="an accuracy (if labels are numbers, a mean squared error) on the split valid that is good enough: of the "
+        "checkpoints that reach it, the one that uses the fewest samples is kept (default: the best one is kept)",
     )
-    parser.add_argument("--cell", choices=("gru", "lstm"), default="gru", help="default: %(default)s")
-    parser.add_argument("--hidden-size", type=int, default=64, metavar="H", help="units (default: %(default)s)")
-    parser.add_argument("--num-layers", type=int, default=1, metavar="L", help="default: %(default)s")
-    parser.add_argument("--learning-rate", type=float, default=2e-3, metavar="LR", help="default: %(default)s")
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="default: %(default)s")
+    parser.add_argument("--cell", choices=("gru", "lstm"), default="gru", help="the cell (default: %(default)s)")
+    parser.add_argument("--hidden-size", type=int, default=64, metavar="H", help="its units (default: %(default)s)")
+    parser.add_argument("--num-layers", type=int, default=1, metavar="L", help="layers (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=2e-3, metavar="LR", help="Adam's (default: %(default)s)")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="recordings (default: %(default)s)")
     parser.add_argument(
         "--max-updates", type=int, default=3000, metavar="N", help="training updates (default: %(default)s)"
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the initial weights and the order of training (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=1,
+        help="seed of the initial weights and of the order of training (default: %(default)s)",
     )
     add_file_arguments(parser, SPLIT_SEED)
     return run_command(PROGRAM, run, parser.parse_args(argv))

@@ -20,7 +20,7 @@ def read_histories(path: Path, split: str) -> List[History]:
     _check_is_valid(path, split)
     histories = [run for run in read_saved(path, None) if isinstance(run, History)]
     if not histories:
-        raise UserError(f"{path}: keeps no validations; expected a report such as those in docs/results")
+        raise UserError(f"{path}: keeps no validations; expected a report that does, such as docs/results/adding.json")
     return histories
 
 

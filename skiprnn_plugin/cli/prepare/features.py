@@ -10,14 +10,14 @@ from .feature_folder import add_folder_arguments, write_folder
 
 HELP = "check sequences of features and put them into one file (a folder, an .npz, .csv or .tsv file, or Charades)"
 SOURCE_HELP = """
-a folder with manifest.tsv or manifest.csv, whose columns are sequence (NAME), split (train, valid, optionally test) and
-label, or annotations and duration, and a file NAME.npy, numbers [steps, features] or [steps], for each sequence; or an
-.npz file: values [sequences, steps, features], or [sequences, steps] of one feature, or values [sum of steps,
-features], one sequence after the other, with lengths, the steps of each, or a list of arrays [steps, features] as
-numpy.savez(FILE, *arrays, labels=labels) writes it, and for each sequence labels and optionally subject, both whole
-numbers or names, and optionally label_names, if labels are numbers from 0; or a .csv file, or .tsv with tabs, with a
-line for each step and the columns sequence, label, optionally subject and split, and numbers in all others; or, with
---annotations, Charades_v1_features_rgb
+one of these. A folder: manifest.tsv or manifest.csv, with the columns sequence (NAME), split (train, valid, optionally
+test) and label, or annotations and duration; and a file NAME.npy for each sequence, numbers [steps, features], or
+[steps] of one feature. An .npz file with a list of arrays [steps, features], as numpy.savez(FILE, *arrays,
+labels=labels) writes it, or with the array values: [sequences, steps, features]; [sequences, steps] of one feature; or
+[sum of steps, features], one sequence after the other, with lengths, the steps of each. Beside it labels, and
+optionally subject, one for each sequence, whole numbers or names; and optionally label_names, if labels are numbers
+from 0. A .csv file (.tsv with tabs): a line for each step, with the columns sequence and label, optionally subject and
+split, and a column for each feature. With --annotations: the folder Charades_v1_features_rgb
 """
 
 
