@@ -85,22 +85,22 @@ class SkipRNNEstimator(BaseEstimator):
         batch_size: recordings of a training update, and of a batch in prediction.
         max_updates: training updates.
         validation_fraction: fraction of the recordings (of each class) that are not trained on, by which the best of
-            several stages of the model is chosen.
+            several checkpoints is chosen.
         normalize: whether to bring each of the D numbers to mean 0 and standard deviation 1.
         progress: whether to show a progress bar on a terminal.
         random_state: seed of the initial weights, of the recordings held out and of the batches; None draws one.
         device: ``cpu`` or ``cuda``, to train and to predict on; None trains on a GPU if there is one, and predicts on
             the CPU.
         good_enough: an accuracy, or for a regressor a mean squared error (of several outputs, the mean over them). Of
-            the stages that reach it on the recordings held out, the one that uses the fewest samples is kept. None: one
-            of the best stages is kept, if possible one that has reached ``target_fraction``.
+            the checkpoints that reach it on the recordings held out, the one that uses the fewest samples is kept.
+            None: one of the best checkpoints is kept, if possible one that has reached ``target_fraction``.
 
     Attributes:
         n_features_in_: D.
         history_: what was measured on the recordings held out, during training: ``accuracy`` or ``mse``,
             ``update_fraction`` (the fraction of the samples used), ``num_updates`` (training updates until then) and
             others.
-        checkpoint_: the content of fairseq's checkpoint of the stage that was kept, which :meth:`save` writes.
+        checkpoint_: the content of the checkpoint that was kept, a file of fairseq, which :meth:`save` writes.
     """
 
     _predicts: str

@@ -136,15 +136,15 @@ METRICS = {
 
 
 def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_enough: Optional[float] = None) -> Choose:
-    """Chooses a stage of a model for :func:`train`.
+    """Chooses the checkpoint that :func:`train` keeps.
 
-    With ``good_enough``, the thriftiest of the stages whose metric is at least as good; if there are none, the best,
-    with a warning.
+    With ``good_enough``, of the checkpoints whose metric is at least as good, the one that uses the fewest samples; if
+    there are none, the best one, with a warning.
 
-    Otherwise only stages are considered whose metric is within one standard error of the best one, so that a gate that
-    has closed is not preferred for its thrift. Of those that use at most the target fraction, and a fifth more, the
-    best one is taken, and of several the thriftiest; if there are none, the thriftiest of all considered, with a
-    warning.
+    Otherwise only checkpoints are considered whose metric is within one standard error of the best one, so that a gate
+    that has closed is not preferred because it uses few samples. Of those that use at most 1.2 times the target
+    fraction, the best one is taken, and of several the one that uses the fewest samples; if there are none, that one of
+    all considered, with a warning.
     """
     metric = METRICS[predicts]
 
@@ -164,7 +164,7 @@ def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_en
                 return min(good, key=lambda place: (used[place], -values[place]))
             found = best(places)
             warnings.warn(
-                f"good_enough: expected a stage with {metric.name} {good_enough:g} or better, the best one has "
+                f"good_enough: expected a checkpoint with {metric.name} {good_enough:g} or better, the best one has "
                 f"{history[found][metric.name]:.4g} on the recordings held out. Train longer, or expect less",
                 stacklevel=4,
             )
@@ -179,8 +179,8 @@ def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_en
         found = min(considered, key=used.__getitem__)
         warnings.warn(
             f"target_fraction: {used[found]:.1%} of the samples are used, where {target_fraction:.1%} are wanted: no "
-            f"stage with fewer was as {'accurate' if predicts == 'classes' else 'exact'}. Train longer, or choose a "
-            "larger target",
+            f"checkpoint with fewer was as {'accurate' if predicts == 'classes' else 'exact'}. Train longer, or choose "
+            "a larger target",
             stacklevel=4,
         )
         return found

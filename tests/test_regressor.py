@@ -136,7 +136,7 @@ def test_the_thriftiest_of_those_that_are_good_enough(predicts, metric, good, ex
         warnings.simplefilter("always")
         assert choose_stage(predicts, 0.25, good_enough=good)(history, 50) == expected
     messages = [str(warning.message).partition(" on ")[0] for warning in caught]
-    missed = ["good_enough: expected a stage with mse 0.01 or better, the best one has 0.1"]
+    missed = ["good_enough: expected a checkpoint with mse 0.01 or better, the best one has 0.1"]
     assert messages == (missed if good == 0.01 else [])
 
 
