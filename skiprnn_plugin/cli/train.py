@@ -57,7 +57,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         type=float,
         metavar="A",
         help="an accuracy (if labels are numbers, a mean squared error) on the split valid that is good enough: of the "
-        "checkpoints that reach it, the one that uses the fewest samples is kept (default: the best one is kept)",
+        "checkpoints that reach it, the one that uses the fewest samples is kept (default: the best one is kept; with "
+        "--target-fraction, a good one that keeps to it)",
     )
     parser.add_argument("--cell", choices=("gru", "lstm"), default="gru", help="the cell (default: %(default)s)")
     parser.add_argument("--hidden-size", type=int, default=64, metavar="H", help="its units (default: %(default)s)")
