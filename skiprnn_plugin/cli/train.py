@@ -246,7 +246,7 @@ def _prepare(args: argparse.Namespace) -> _Prepared:
 
     is_prepared = (args.source / STATISTICS).is_file()
     try:
-        source, options = _read_folder(args, is_prepared) if args.source.is_dir() else read_file(args, SPLIT_SEED)
+        source, options = _read_folder(args) if args.source.is_dir() else read_file(args, SPLIT_SEED)
     except ValueError as error:
         raise UserError(str(error)) from error
     if "label" not in source.rows[0]:
@@ -264,16 +264,12 @@ def _prepare(args: argparse.Namespace) -> _Prepared:
     return _Prepared(folder, predicts, params)
 
 
-def _read_folder(args: argparse.Namespace, is_prepared: bool):
+def _read_folder(args: argparse.Namespace):
     """What :func:`read_file` returns, of a folder. Raises UserError or ValueError."""
-    from ..prepare.feature_sources import read_folder
-    from ..prepare.write_features import has_numbers
+    from ..prepare.feature_sources import find_origin, read_folder
 
     refuse(args, {**name_division(SPLIT_SEED), **OF_COLUMNS}, ONE_FILE)
-    regression = args.regression
-    if regression is None and is_prepared and has_numbers(args.source):
-        regression = True
-    return read_folder(args.source, regression), {}
+    return read_folder(args.source, args.regression), find_origin(args.source)
 
 
 def _held_out(data: Path) -> List[str]:

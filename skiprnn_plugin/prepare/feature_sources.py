@@ -1,7 +1,7 @@
 """Reads what ``skiprnn-prepare features`` takes besides Charades and single files: a folder of arrays."""
 
 from pathlib import Path
-from typing import List, Optional
+from typing import Any, Dict, List, Optional
 
 from ..data.features import FeatureStore, read_items
 from ..data.manifest import (
@@ -15,16 +15,20 @@ from ..data.manifest import (
     read_classes,
 )
 from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan, read_targets
-from .write_features import Source
+from .frame_encoder import find_encoding_options
+from .record import find_columns, read_record
+from .write_features import LABELS, NUMBERS, Source
 
 
 def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
     """A folder as described in :mod:`skiprnn_plugin.data.features`.
 
+    If the folder was made by ``skiprnn-prepare``, its features keep their names.
+
     Args:
         folder: the folder.
-        regression: whether the labels are numbers to predict; None: if all are numbers, any has a fraction, and there
-            is no ``classes.txt``.
+        regression: whether the labels are numbers to predict; None: if ``prepare.json`` says so, or if all are numbers,
+            any has a fraction, and there is no ``classes.txt``.
 
     Raises:
         ValueError: it has no manifest, or any of its files is wrong, or ``regression`` is None and at least half of
@@ -35,6 +39,9 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
         has_tables = any(path.suffix.lower() == ".csv" for path in folder.iterdir())
         cure = "; .csv files must be joined into one, docs/data.md has a program that does it" if has_tables else ""
         raise ValueError(f"{folder}: expected a folder with {MANIFEST} or {MANIFEST_CSV}, got one with neither{cure}")
+    record = find_record(folder)
+    if regression is None and record.get(LABELS) == NUMBERS:
+        regression = True
     items = read_items(folder, ("label",) if regression else ())
     has_labels = "label" in items[0].fields and not (folder / CLASSES).is_file()
     labels = [item.label for item in items] if has_labels else []
@@ -58,7 +65,25 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
     store = FeatureStore(folder, items)
     store.check(range(len(items)))
     rows = [{**item.fields, "sequence": item.name} for item in items]
-    return Source(folder, rows, store.width, classes, store.view)
+    names = find_columns(record).features
+    return Source(folder, rows, store.width, classes, store.view, features=names)
+
+
+def find_record(folder: Path) -> Dict[str, Any]:
+    """The record of a folder that ``skiprnn-prepare`` has made; empty of any other folder."""
+    try:
+        return read_record(folder)
+    except ValueError:
+        return {}
+
+
+def find_origin(folder: Path) -> Dict[str, Any]:
+    """What the record of a folder says of where its numbers come from, and what a record of the same numbers is to say
+    again: the column of the sequences, and how videos were encoded."""
+    record = find_record(folder)
+    sequence = find_columns(record).sequence
+    encoding = {name: value for name, value in find_encoding_options(record).items() if name != "dtype"}
+    return {**encoding, **({} if sequence is None else {"sequence_column": sequence})}
 
 
 def list_classes(folder: Path, items: List[Item]) -> List[str]:

@@ -150,14 +150,6 @@ def find_options(folder: Path) -> Optional[Dict[str, Any]]:
         return {}
 
 
-def has_numbers(folder: Path) -> bool:
-    """Whether the record of a folder of features says that its labels are numbers to predict."""
-    try:
-        return read_record(folder).get(LABELS) == NUMBERS
-    except ValueError:
-        return False
-
-
 def _find_version(path: Path) -> Optional[Tuple[int, int]]:
     """What tells a file from the one that was there before: its size in bytes and when it changed; None of a folder."""
     if not path.is_file():

@@ -13,6 +13,7 @@ from skiprnn_plugin.cli.prepare import main
 from skiprnn_plugin.data.features import FeatureStore, read_statistics
 from skiprnn_plugin.data.manifest import read_manifest
 from skiprnn_plugin.prepare.feature_sources import list_classes
+from skiprnn_plugin.prepare.frame_encoder import read_encoding
 
 from ..command_line import ROOT
 from ..forked import run_forked
@@ -116,6 +117,30 @@ def test_what_it_has_made_is_a_source(prints, tmp_path, source):
     prints(main, "features", tmp_path / "one", tmp_path / "two")
     for name in ("features.npy", "manifest.tsv", "classes.txt", "statistics.npz"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.parametrize("labels", ["0", "0.5"], ids=["whole numbers", "numbers"])
+def test_what_it_has_made_of_a_table_is_a_source(prints, tmp_path, labels):
+    """A model of the second folder finds the columns of a table by their names, as one of the first does."""
+    lines = [f"s{number},{number}{labels[1:]},{number},{step}" for number in range(10) for step in range(3)]
+    (tmp_path / "table.csv").write_text("\n".join(["who,label,y,x", *lines]))
+    prints(main, "features", tmp_path / "table.csv", tmp_path / "one", "--sequence-column", "who", "--regression")
+    prints(main, "features", tmp_path / "one", tmp_path / "two", "--dtype", "float64")
+    one, two = (json.loads((tmp_path / name / "prepare.json").read_text()) for name in ("one", "two"))
+    assert two["feature_names"] == one["feature_names"] == ["y", "x"]
+    assert two["sequence_column"] == one["sequence_column"] == "who"
+    assert two["labels"] == one["labels"] == "numbers" and two["dtype"] == "float64"
+    assert not (tmp_path / "two/classes.txt").exists()
+
+
+def test_what_was_made_of_videos_is_a_source(prints, tmp_path, source):
+    """The second folder says how to encode videos, as the first does."""
+    encoding = {"frame_rate": 25.0, "encoder": "resnet50", "weights": "w.pth", "weights_crc32": 7}
+    prints(main, "features", source, tmp_path / "one")
+    record = json.loads((tmp_path / "one/prepare.json").read_text())
+    (tmp_path / "one/prepare.json").write_text(json.dumps({**record, **encoding}))
+    prints(main, "features", tmp_path / "one", tmp_path / "two", "--dtype", "float16")
+    assert read_encoding(tmp_path / "two") == read_encoding(tmp_path / "one")._replace(dtype=np.dtype("float16"))
 
 
 def test_statistics_where_the_mean_is_large(prints, tmp_path, source):

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> str:
 def _read_source(args: argparse.Namespace):
     """What to write, and the options for the record."""
     from ...prepare.charades import read_charades
-    from ...prepare.feature_sources import read_folder
+    from ...prepare.feature_sources import find_origin, read_folder
 
     if not args.source.exists():
         raise UserError(f"{args.source}: no such file or folder")
@@ -57,5 +57,5 @@ def _read_source(args: argparse.Namespace):
         return read_charades(args.source, args.annotations, args.classes), names
     if args.source.is_dir():
         refuse(args, {**OF_DIVISION, **OF_COLUMNS}, ONE_FILE)
-        return read_folder(args.source, args.regression), {}
+        return read_folder(args.source, args.regression), find_origin(args.source)
     return read_file(args)
