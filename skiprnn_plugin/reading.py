@@ -36,6 +36,11 @@ def describe_os_error(error: OSError) -> str:
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
+def describe_encoding_error(error: UnicodeDecodeError) -> str:
+    """What is wrong with a text file, such as one of a spreadsheet program in its country's encoding."""
+    return f"expected UTF-8 text, got a byte that is not ({error.reason})"
+
+
 def first_sentence(error: BaseException) -> str:
     """The type and the first sentence of an exception that another library raised."""
     lines = str(error).strip().split("\n")

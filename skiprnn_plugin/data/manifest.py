@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..reading import describe_encoding_error
+
 MANIFEST, MANIFEST_CSV = "manifest.tsv", "manifest.csv"
 CLASSES = "classes.txt"
 REQUIRED = ("sequence", "split")
@@ -77,6 +79,8 @@ def read_manifest(folder: Path, columns: Sequence[str], has_steps: bool = True) 
     path = find_manifest(folder)
     lines = read_lines(path)
     first = next(lines, (1, ""))[1]
+    if not first:
+        raise ValueError(f"{path}:1: expected the names of the columns, got an empty file")
     delimiter = "\t" if path.name == MANIFEST else max(",;", key=first.count)
     try:
         header = _split(first, delimiter)
@@ -110,7 +114,7 @@ def read_lines(path: Path) -> Iterator[Tuple[int, str]]:
     except OSError as error:
         raise ValueError(f"{path}: can't be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: expected UTF-8 text, got a byte that is not ({error.reason})") from error
+        raise ValueError(f"{path}: {describe_encoding_error(error)}") from error
 
 
 def _parse(header: Sequence[str], values: Sequence[str], number: int) -> Item:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.manifest import check_name, clean_value
 from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan
-from ..reading import show_progress
+from ..reading import describe_encoding_error, show_progress
 from .splits import Division, check_classes, errors_named
 from .tables import Decimals, find_delimiter, open_file, read_table
 from .write_features import Source
@@ -91,7 +91,9 @@ def read_csv(path: Path, columns: Columns, divide: Division, regression: Optiona
         delimiter = find_delimiter(path)
         with open_file(path) as file:
             recordings, features = _read(path, read_table(file, delimiter), Decimals(delimiter), columns)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: {describe_encoding_error(error)}") from error
+    except (OSError, csv.Error) as error:
         raise ValueError(f"{path}: can't be read as a {path.suffix} file ({error})") from error
     targets = _find_targets(path, recordings, regression, delimiter)
     if targets is None:
@@ -174,6 +176,8 @@ def _warn_of_divided_subjects(path: Path, rows: Sequence[Dict[str, str]]) -> Non
 
 def _read(path: Path, reader, decimals: Decimals, columns: Columns):
     header = [name.strip() for name in next(reader, [])]
+    if not header:
+        raise ValueError(f"{path}:1: expected the names of the columns, got an empty line")
     places = _find_columns(path, header, columns)
     features = _find_features(path, header, places, columns.ignored)
     found, previous, recording = {}, None, None

@@ -16,7 +16,7 @@ from ..data.manifest import (
 )
 from ..data.targets import CURE, RENAME, are_targets, find_missing, find_nan, read_targets
 from .frame_encoder import find_encoding_options
-from .record import find_columns, read_record
+from .record import find_columns, find_record
 from .write_features import LABELS, NUMBERS, Source
 
 
@@ -36,7 +36,8 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
             comma.
     """
     if not find_manifest(folder).exists():
-        has_tables = any(path.suffix.lower() == ".csv" for path in folder.iterdir())
+        paths = (path for pattern in ("*", "*/*") for path in folder.glob(pattern))  # perhaps a folder for each person
+        has_tables = any(path.suffix.lower() == ".csv" for path in paths)
         cure = "; .csv files must be joined into one, docs/data.md has a program that does it" if has_tables else ""
         raise ValueError(f"{folder}: expected a folder with {MANIFEST} or {MANIFEST_CSV}, got one with neither{cure}")
     record = find_record(folder)
@@ -67,14 +68,6 @@ def read_folder(folder: Path, regression: Optional[bool] = None) -> Source:
     rows = [{**item.fields, "sequence": item.name} for item in items]
     names = find_columns(record).features
     return Source(folder, rows, store.width, classes, store.view, features=names)
-
-
-def find_record(folder: Path) -> Dict[str, Any]:
-    """The record of a folder that ``skiprnn-prepare`` has made; empty of any other folder."""
-    try:
-        return read_record(folder)
-    except ValueError:
-        return {}
 
 
 def find_origin(folder: Path) -> Dict[str, Any]:

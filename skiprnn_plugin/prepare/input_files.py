@@ -70,14 +70,15 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
     """
     delimiter = find_delimiter(path)
     header, lines = _read_header(path, columns.features, delimiter), _read_lines(path, delimiter)
+    names: Sequence[str] = ()
     if header:
-        lines = _read_below(header, lines, columns, delimiter)
+        names, lines = columns.features or header, _read_below(header, lines, columns, delimiter)
     rows: List[List[float]] = []
     are_whole, width, decimals = True, 0, Decimals(delimiter)
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     for number, place, fields in lines:
         try:
-            numbers = [decimals.read(field, number, column) for column, field in enumerate(fields)]
+            numbers = [_read_number(decimals, names, fields, column, number) for column in range(len(fields))]
         except ValueError as error:
             hint = DECIMAL_POINTS if delimiter == "," and any(";" in field for field in fields) else ""
             raise UserError(f"{place}: {error}{hint}") from error
@@ -89,6 +90,8 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
         for side in (0, 1):
             if not padded[side] and any(map(_is_padded, fields[side::2])):
                 padded[side] = f"{place}: expected numbers, got {','.join(fields)!r}"
+    if not rows:
+        raise UserError(f"{path}: expected a line for each step, got none")
     try:
         decimals.check()
     except ValueError as error:
@@ -97,6 +100,15 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
+
+
+def _read_number(decimals: Decimals, names: Sequence[str], fields: Sequence[str], column: int, line: int) -> float:
+    try:
+        return decimals.read(fields[column], line, column)
+    except ValueError as error:
+        if column < len(names):
+            raise ValueError(f"column {names[column]!r}: {error}") from None
+        raise
 
 
 def _read_lines(path: str, delimiter: str) -> Iterator[_Line]:

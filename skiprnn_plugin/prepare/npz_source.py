@@ -20,6 +20,7 @@ VALUES, LENGTHS, LABELS, SUBJECT, LABEL_NAMES = "values", "lengths", "labels", "
 TARGETS = "targets"  # labels that are numbers to predict
 PICKLED = "holds pickled objects, which are never loaded; "
 ARRAYS_HINT = "a list of arrays goes in as np.savez(FILE, *list, labels=...)"
+EXACT = 2**53  # below it, float64 holds every whole number
 NAMES_HINT = "names go in as {}=numpy.array(names, dtype=str)"
 
 
@@ -122,7 +123,7 @@ def _read_arrays(path: Path, file, regression: Optional[bool]) -> Dict[str, np.n
         if array.ndim != 1 or len(array) == 0 or array.dtype.kind not in kinds:
             what = "whole numbers" if kinds == "iu" else "names" if kinds == "U" else "whole numbers or names"
             is_several = name == LABELS and array.ndim == 2 and array.dtype.kind in "iuf"
-            cure = "; --regression predicts several numbers" if is_several else ""
+            cure = "; --regression predicts several numbers" if is_several else _cure_of_large(name, array)
             raise ValueError(f"{path}: {name}: expected {what} in one row, got {array.dtype} {array.shape}{cure}")
     if LENGTHS in found and found[LENGTHS].min() < 1:
         raise ValueError(f"{path}: {LENGTHS}: expected at least 1, got {found[LENGTHS].min()}")
@@ -137,9 +138,17 @@ def _check_present(path: Path, name: str, array: np.ndarray) -> None:
         raise ValueError(f"{path}: {name}[{missing}]: expected a whole number or a name, got {got}")
 
 
+def _cure_of_large(name: str, array: np.ndarray) -> str:
+    """What to do about floats that are too large to tell neighbouring whole numbers apart; empty for others."""
+    if array.ndim != 1 or array.dtype.kind != "f" or not (np.abs(array) >= EXACT).any():
+        return ""
+    cure = f"; from {EXACT:g} on floats can't tell whole numbers apart, so give integers or names"
+    return f"{cure}, or --regression to predict numbers" if name == LABELS else cure
+
+
 def _as_whole(array: np.ndarray) -> np.ndarray:
     """Integers of an array of bool, or of floats that are whole; any other array as it is."""
-    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
+    if array.dtype.kind == "f" and (np.abs(array) < EXACT).all() and (array == np.floor(array)).all():
         return array.astype(np.int64)
     return array.astype(np.int64) if array.dtype.kind == "b" else array
 

@@ -27,6 +27,14 @@ def read_record(folder: Path, files: Optional[Mapping[str, bytes]] = None) -> Di
     return record
 
 
+def find_record(folder: Path) -> Dict[str, Any]:
+    """The record of a folder that ``skiprnn-prepare`` has made; empty of any other folder."""
+    try:
+        return read_record(folder)
+    except ValueError:
+        return {}
+
+
 class TableColumns(NamedTuple):
     """What the record says of the table that a folder was made from.
 

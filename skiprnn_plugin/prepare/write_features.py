@@ -7,9 +7,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ..arguments import UserError
 from ..data.features import FEATURES, STATISTICS, FeatureStore, Statistics, as_finite, read_items
 from ..data.manifest import CLASSES, MANIFEST, write_line
-from ..reading import show_progress
+from ..reading import first_sentence, show_progress
 from .record import RECORD, read_record
 
 # Files of an unfinished run: its source and options, a line for each sequence that it has finished, and by how much the
@@ -74,6 +75,7 @@ def write_features(source: Source, folder: Path, dtype: str, options: Dict[str, 
     Raises:
         ValueError: a sequence can't be read or does not fit ``dtype``, and may not be left out; or a split has no
             sequence; or there are fewer than two classes.
+        UserError: the system can't read a file of the source; the run can be resumed.
     """
     if source.classes is not None and len(source.classes) < 2:
         raise ValueError(f"expected at least two classes, got {source.classes}")
@@ -173,6 +175,9 @@ def _load(source: Source, position: int, dtype: str) -> Tuple[np.ndarray, Outcom
         # A path in it may have bytes that are not UTF-8, which the log could not hold
         reason = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
         return np.zeros((0, source.width), dtype), Outcome(0, reason), np.zeros(source.width)
+    except OSError as error:  # which would otherwise be taken for one of writing
+        reason = error.strerror or first_sentence(error)
+        raise UserError(f"{error.filename or source.path}: can't be read ({reason})") from error
 
 
 def _resume(folder: Path, known: str, width: int, dtype: np.dtype) -> Tuple[List[Outcome], np.ndarray]:

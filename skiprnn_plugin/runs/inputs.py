@@ -17,7 +17,7 @@ from ..prepare.input_files import DECIMAL_POINTS, READERS, read_lines
 from ..prepare.tables import find_delimiter
 from ..prepare.video import is_video
 from ..prepare.video_reader import VideoReader, VideoWork, open_reader
-from ..reading import first_sentence
+from ..reading import describe_encoding_error, first_sentence
 
 TABLES = (".csv", ".tsv")
 STANDARD_INPUT = "-"
@@ -178,6 +178,8 @@ def _read(reader: Callable[[str], Any], file: str) -> Any:
         return reader(file)
     except UserError:
         raise
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: {describe_encoding_error(error)}") from error
     except Exception as error:  # a file can be broken in any way
         raise UserError(f"{file}: can't be read ({first_sentence(error)})") from error
 

@@ -18,7 +18,8 @@ from ..data.manifest import CLASSES, MANIFEST, Item, check_labels, find_labels, 
 from ..data.sequence import split_key
 from ..prepare.frame_encoder import find_encoding_options
 from ..prepare.input_files import read_csv
-from ..prepare.record import TableColumns, find_columns, read_record
+from ..prepare.record import TableColumns, find_columns, find_record, read_record
+from ..prepare.write_features import LABELS, NUMBERS
 from .presentation import Inputs
 from .sequence import SequenceTask, SequenceTaskConfig
 
@@ -111,7 +112,14 @@ class FeatureTask(SequenceTask):
 
     def check_items(self, items: Sequence[Item]) -> None:
         """Raise ValueError if items of a split have targets that the model can't predict."""
-        check_labels(self.folder, items, self.class_names)
+        try:
+            check_labels(self.folder, items, self.class_names)
+        except ValueError as error:
+            if find_record(self.folder).get(LABELS) != NUMBERS:
+                raise
+            raise ValueError(
+                f"{error}; the labels of this folder are numbers, for --task feature_regression"
+            ) from error
 
     def _check_folder(self, *names: str) -> None:
         """Raise ValueError if ``--data-dir`` has neither a manifest nor one of these files."""

@@ -254,6 +254,15 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
             {"values": np.zeros((55, 2), bool)},
             r"values: expected numbers \[sum of steps, D\], \[N, T, D\] or \[N, T\], got bool (55, 2)",
         ),
+        (
+            {"label_names": None, "labels": np.arange(10) % 2 + 2.0**53},
+            "labels: expected whole numbers or names in one row, got float64 (10,); from 9.0072e+15 on floats can't "
+            "tell whole numbers apart, so give integers or names, or --regression to predict numbers",
+        ),
+        (
+            {"subject": np.arange(10) // 2 + 2.0**53},
+            "(10,); from 9.0072e+15 on floats can't tell whole numbers apart, so give integers or names",
+        ),
         ({"lengths": None}, r"expected an array lengths beside values \[steps, features\], got none"),
         (
             {"values": np.zeros((10, 9, 1))},

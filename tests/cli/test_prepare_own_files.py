@@ -246,6 +246,8 @@ def test_tables_with_other_columns(prints, tmp_path):
         ),
         ("sequence,label\na,up", (), "own.csv:1: expected columns of features, got only sequence, label"),
         ("sequence,label,x", (), "own.csv: expected a line for each step, got none"),
+        ("", (), "own.csv:1: expected the names of the columns, got an empty line"),
+        ("\nsequence,label,x\na,up,1", (), "own.csv:1: expected the names of the columns, got an empty line"),
         ("sequence,label,x\na,up,1,5", (), "own.csv:2: expected 3 columns, as the header has, got 4"),
         ("sequence,label,x\na,up,1_0", (), "own.csv:2: column 'x': expected a number, got '1_0'"),
         ("sequence;label;x\na;up;1.000,5", (), "own.csv:2: column 'x': expected a number, got '1.000,5'"),

@@ -180,7 +180,7 @@ def test_nothing_is_loaded_before_it_is_needed(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda text: "", ":1: expected a column 'sequence', got columns $"),
+        (lambda text: "", ":1: expected the names of the columns, got an empty file$"),
         (lambda text: text.splitlines()[0], ": expected a line for each sequence, got none$"),
         (
             lambda text: text.replace("steps", "size", 1),

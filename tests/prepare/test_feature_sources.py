@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from skiprnn_plugin.arguments import UserError
 from skiprnn_plugin.data.manifest import read_manifest
+from skiprnn_plugin.prepare import csv_source
 from skiprnn_plugin.prepare.feature_sources import read_folder
+from skiprnn_plugin.prepare.new_folder import new_folder
 from skiprnn_plugin.prepare.write_features import Source, write_features
 
 
@@ -65,9 +68,14 @@ def test_a_folder_without_a_manifest(tmp_path):
     message = f"{tmp_path}: expected a folder with manifest.tsv or manifest.csv, got one with neither"
     with pytest.raises(ValueError, match=f"^{message}$"):
         read_folder(tmp_path)
-    (tmp_path / "walk.CSV").touch()
-    with pytest.raises(ValueError, match=f"^{message}; .csv files must be joined into one, docs/data.md has a program"):
-        read_folder(tmp_path)
+    (tmp_path / "anna").mkdir()
+    for path in (tmp_path / "anna/walk.csv", tmp_path / "walk.CSV"):
+        path.touch()
+        with pytest.raises(
+            ValueError, match=f"^{message}; .csv files must be joined into one, docs/data.md has a prog"
+        ):
+            read_folder(tmp_path)
+        path.unlink()
 
 
 @pytest.mark.parametrize("labels", [["1", "2", "n/a"], ["a", "b", "0.5"]], ids=["whole", "names"])
@@ -114,3 +122,32 @@ def test_an_interruption_does_not_lose_what_was_rounded(tmp_path, place):
         write_features(source._replace(load=interrupted), tmp_path / "dest", "float32", {})
     assert write_features(source, tmp_path / "dest", "float32", {})["rounded"] == [0, 1]
     assert not list((tmp_path / "dest").glob("unfinished*"))
+
+
+def test_an_error_of_a_source_is_not_one_of_the_destination(tmp_path):
+    """And the run can be resumed afterwards."""
+
+    def load(position):
+        if position == 1 and fails:
+            raise PermissionError(13, "Permission denied", "source/1.npy")
+        return np.ones((2, 3)) * position
+
+    rows = [{"sequence": str(number), "split": "train", "label": "ab"[number]} for number in range(2)]
+    source = Source(tmp_path / "source", rows, 3, ["a", "b"], load)
+    dest, fails = tmp_path / "dest", True
+    with pytest.raises(UserError, match="^source/1.npy: can't be read \\(Permission denied\\)$"):
+        with new_folder(dest, False, "prepare.json", resume=True) as folder:
+            write_features(source, folder, "float32", {})
+    assert not dest.exists()
+    fails = False
+    with new_folder(dest, False, "prepare.json", resume=True) as folder:
+        assert (folder / "unfinished.log").read_text() == "2\t\n"
+        write_features(source, folder, "float32", {})
+    np.testing.assert_array_equal(np.load(dest / "features.npy"), np.repeat([[0.0] * 3, [1.0] * 3], 2, 0))
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_bytes("sequence,label,x\ns,gr\u00fcn,1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="own.csv: expected UTF-8 text, got a byte that is not"):
+        csv_source.read_csv(path, csv_source.Columns(), None)

@@ -206,6 +206,18 @@ def test_bad_options(data, options, message):
         make_task(data, **options)
 
 
+def test_numbers_are_not_taken_as_classes(data, tmp_path):
+    """The message says which task predicts the labels of a folder that was prepared for numbers."""
+    folder = shutil.copytree(data, tmp_path / "numbers")
+    (folder / "classes.txt").write_text("0.5\n1.5\n")
+    with pytest.raises(ValueError, match="expected a label of the 2 classes .*, got '[a-z]*'$"):
+        make_task(folder).load_dataset("valid")
+    (folder / "prepare.json").write_text('{"labels": "numbers"}')
+    message = "got '[a-z]*'; the labels of this folder are numbers, for --task feature_regression$"
+    with pytest.raises(ValueError, match=message):
+        make_task(folder).load_dataset("valid")
+
+
 def test_a_split_that_is_not_there(data):
     with pytest.raises(
         ValueError, match="manifest.tsv: expected sequences of split 'dev', got only test, train, valid"
