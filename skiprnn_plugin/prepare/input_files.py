@@ -77,11 +77,15 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
     are_whole, width, decimals = True, 0, Decimals(delimiter)
     padded = ["", ""]  # the first line in which a number of an odd column, or of an even one, is written as 05 is
     for number, place, fields in lines:
+        numbers: List[float] = []
         try:
-            numbers = [_read_number(decimals, names, fields, column, number) for column in range(len(fields))]
+            for column, field in enumerate(fields):
+                numbers.append(decimals.read(field, number, column))
         except ValueError as error:
+            column = len(numbers)
+            name = f"column {names[column]!r}: " if column < len(names) else ""
             hint = DECIMAL_POINTS if delimiter == "," and any(";" in field for field in fields) else ""
-            raise UserError(f"{place}: {error}{hint}") from error
+            raise UserError(f"{place}: {name}{error}{hint}") from error
         width = width or len(fields)
         if len(fields) != width:
             raise UserError(f"{place}: expected {width} numbers, got {len(fields)}")
@@ -100,15 +104,6 @@ def read_csv(path: str, columns: TableColumns = UNKNOWN) -> np.ndarray:
         raise UserError(f"{padded[1]}{DECIMAL_POINTS}")
     array = np.array(rows, ndmin=2)
     return array.astype(np.int64) if are_whole and (np.abs(array) < 2**53).all() else array
-
-
-def _read_number(decimals: Decimals, names: Sequence[str], fields: Sequence[str], column: int, line: int) -> float:
-    try:
-        return decimals.read(fields[column], line, column)
-    except ValueError as error:
-        if column < len(names):
-            raise ValueError(f"column {names[column]!r}: {error}") from None
-        raise
 
 
 def _read_lines(path: str, delimiter: str) -> Iterator[_Line]:
