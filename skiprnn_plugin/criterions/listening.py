@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from ..modules.padding import find_span
 from ..modules.skip_rnn import SkipRNNBase
 
 
@@ -84,7 +83,7 @@ def _real_steps(arguments: dict, updates: Tensor) -> Tensor:
     if isinstance(arguments["x"], PackedSequence):
         lengths = pad_packed_sequence(arguments["x"])[1]
     elif mask is not None:
-        lengths = find_span(mask, batch, steps)[1]
+        lengths = (~mask).sum(1)  # the call has checked it
     elif lengths is None:
         lengths = steps
     return torch.as_tensor(lengths, dtype=torch.int64, device=updates.device).expand(batch)
