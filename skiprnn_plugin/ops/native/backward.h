@@ -22,30 +22,31 @@ template <int CELL>
 class Backward {
 public:
     Backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
-             const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing, Share &share, int64_t rows)
-        : problem(problem), saved(saved), incoming(incoming), outgoing(outgoing), share(share), rows(rows),
-          window(rows < AT_ONCE ? AT_ONCE / rows : 1), most(rows * window),
-          stack(problem, share.team, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden),
+             const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing, Assignment &assigned,
+             int64_t slot_count)
+        : problem(problem), saved(saved), incoming(incoming), outgoing(outgoing), assigned(assigned),
+          slot_count(slot_count), window(slot_count < AT_ONCE ? AT_ONCE / slot_count : 1), most(slot_count * window),
+          stack(problem, assigned.team, saved.projected, most, 2 * most), cell(stack.cell), hidden(stack.hidden),
           width(stack.width), strips(stack.strips), kept_row(stack.kept_row), layers(problem.shape.layers),
           learned(problem.gate_count > 0 && !problem.schedule), narrow(!is_wide(problem.shape)),
           keeps(keeps_all(problem)), gate_size(problem.gate_count * width + STRIP) {
         int64_t count = 0;
-        for (int64_t i = 0; i < share.count; i++) count += saved.chains[2 * share.rows[i] + 1];
+        for (int64_t i = 0; i < assigned.count; i++) count += saved.chains[2 * assigned.rows[i] + 1];
         enough = count < PENDING ? count : PENDING;
         const int64_t room = enough + most;
         Memory &memory = stack.memory;
-        slots = memory.take_of<Slot>(rows);
+        slots = memory.take_of<Slot>(slot_count);
         states = memory.take_of<State>(most);
         updates = memory.take_of<Place>(most);
         skips = memory.take_of<Place>(most);
-        values = memory.take(rows * (problem.steps + 1));
+        values = memory.take(slot_count * (problem.steps + 1));
         p = memory.take(most);
         layer_gradients = memory.take_of<LayerGradients>(layers);
         bias = memory.take(cell.sums * width);
         gate = memory.take(gate_size);
-        product = memory.take(rows * padded(width > problem.shape.input ? width : problem.shape.input));
+        product = memory.take(slot_count * padded(width > problem.shape.input ? width : problem.shape.input));
         if (memory.failed) return;
-        float *totals = share.totals;
+        float *totals = assigned.totals;
         for (int64_t l = 0; l < layers; l++) {
             LayerGradients &gradients = layer_gradients[l];
             const PackedOffsets offsets = transposed_layer(problem.shape, l, outgoing.x != nullptr);
@@ -57,8 +58,8 @@ public:
             gradients.total_ih = totals + total.ih;
             gradients.total_hh = totals + total.hh;
             totals += total.size;
-            gradients.dh = memory.take(rows * width);
-            gradients.dc = cell.has_c ? memory.take(rows * width) : nullptr;
+            gradients.dh = memory.take(slot_count * width);
+            gradients.dc = cell.has_c ? memory.take(slot_count * width) : nullptr;
             gradients.input_row = l == 0 && narrow ? problem.shape.input : padded(stack.layers[l].input);
             gradients.d_sums = memory.take(room * kept_row);
             gradients.input = memory.take(room * gradients.input_row);
@@ -70,11 +71,11 @@ public:
 
     void run() {
         if (stack.memory.failed) {
-            share.failed = SKIPRNN_NO_MEMORY;
+            assigned.failed = SKIPRNN_NO_MEMORY;
             return;
         }
         int64_t active = 0;
-        while (active < rows && admit(active)) active++;
+        while (active < slot_count && admit(active)) active++;
         while (active > 0) {
             for (int64_t i = 0; i < active; i++) load_states(i);
             if (!keeps || skips_any(active)) stack.recur((active - 1) * window + slots[active - 1].states);
@@ -127,8 +128,8 @@ private:
     const skiprnn_saved &saved;
     const skiprnn_incoming &incoming;
     const skiprnn_outgoing &outgoing;
-    Share &share;
-    const int64_t rows, window, most; /* numbers of slots, of states in a slot's window, of states in all windows */
+    Assignment &assigned;
+    const int64_t slot_count, window, most; /* window: states of one slot; most: states of all slots */
     Stack stack;
     const CellLayout &cell;
     const int64_t hidden, width, strips, kept_row, layers;
@@ -155,9 +156,9 @@ private:
     }
 
     bool admit(int64_t i) {
-        if (begun == share.count) return false;
+        if (begun == assigned.count) return false;
         Slot &slot = slots[i];
-        const int64_t row = share.rows[begun++];
+        const int64_t row = assigned.rows[begun++];
         slot = {row, saved.chains[2 * row], INITIAL, end_of(problem, row), 0, false, false, 0, 0, 0};
         if (incoming.p) slot.dp = incoming.p[row];
         if (incoming.acc) slot.dacc = incoming.acc[row];

@@ -156,7 +156,7 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
     std::vector<double> lengths(problem.batch);
     for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
     const std::vector<int64_t> order = by_falling(lengths);
-    Shared shared = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, plan.team};
+    Queue queue = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, plan.team};
     if (saved && saved->projected) {
         const int64_t all = problem.batch * problem.steps,
                       parts = plan.threads * plan.team.threads;  // one of the factors is 1
@@ -165,9 +165,9 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
             level().project(&problem, saved->projected, portion.begin(all), portion.end(all));
         });
     }
-    in_threads(plan.threads, [&](int64_t) { level().forward(&problem, &result, saved, &shared, plan.slots); });
-    if (saved) saved->used = std::min(shared.records, saved->capacity);
-    return shared.failed;
+    in_threads(plan.threads, [&](int64_t) { level().forward(&problem, &result, saved, &queue, plan.slots); });
+    if (saved) saved->used = std::min(queue.records, saved->capacity);
+    return queue.failed;
 }
 
 int run_backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
@@ -183,17 +183,17 @@ int run_backward(const skiprnn_problem &problem, const float *packed, const skip
         const int64_t all = size * plan.threads;
         std::fill(totals.get() + portion.begin(all), totals.get() + portion.end(all), 0.0f);
     });
-    std::vector<Share> shares(plan.threads);
+    std::vector<Assignment> assignments(plan.threads);
     for (int64_t i = 0; i < plan.threads; i++)
-        shares[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.get() + i * size, SKIPRNN_OK, plan.team};
+        assignments[i] = {rows[i].data(), (int64_t)rows[i].size(), totals.get() + i * size, SKIPRNN_OK, plan.team};
     if (outgoing.dropout_mask)
         std::fill(outgoing.dropout_mask, outgoing.dropout_mask + (shape.layers - 1) * problem.batch * shape.hidden,
                   0.0f);
     in_threads(plan.threads, [&](int64_t i) {
-        level().backward(&problem, packed, &saved, &incoming, &outgoing, &shares[i], plan.slots);
+        level().backward(&problem, packed, &saved, &incoming, &outgoing, &assignments[i], plan.slots);
     });
-    for (const Share &share : shares)
-        if (share.failed) return share.failed;
+    for (const Assignment &assigned : assignments)
+        if (assigned.failed) return assigned.failed;
     for (int64_t i = 1; i < plan.threads; i++)
         for (int64_t k = 0; k < size; k++) totals[k] += totals[i * size + k];
     in_portions(problem.threads, size,

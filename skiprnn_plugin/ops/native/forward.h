@@ -10,20 +10,20 @@ namespace {
 template <int CELL>
 class Forward {
 public:
-    Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Shared &shared,
-            int64_t rows)
-        : problem(problem), result(result), saved(saved), shared(shared),
-          stack(problem, shared.team, saved ? saved->projected : nullptr, rows, 0), ahead(stack), hidden(stack.hidden),
-          width(stack.width), layers(problem.shape.layers), stride(record_size(problem)),
+    Forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved, Queue &queue,
+            int64_t slot_count)
+        : problem(problem), result(result), saved(saved), queue(queue),
+          stack(problem, queue.team, saved ? saved->projected : nullptr, slot_count, 0), ahead(stack),
+          hidden(stack.hidden), width(stack.width), layers(problem.shape.layers), stride(record_size(problem)),
           keeps(saved && keeps_all(problem)) {
-        slots = stack.memory.template take_of<Slot>(rows);
-        places = stack.memory.template take_of<Place>(rows);
-        p = stack.memory.take(rows);
+        slots = stack.memory.template take_of<Slot>(slot_count);
+        places = stack.memory.template take_of<Place>(slot_count);
+        p = stack.memory.take(slot_count);
     }
 
     void run() {
         if (stack.memory.failed) {
-            __atomic_store_n(&shared.failed, SKIPRNN_NO_MEMORY, __ATOMIC_RELAXED);
+            __atomic_store_n(&queue.failed, SKIPRNN_NO_MEMORY, __ATOMIC_RELAXED);
             return;
         }
         int64_t active = 0;
@@ -54,7 +54,7 @@ private:
     const skiprnn_problem &problem;
     const skiprnn_result &result;
     skiprnn_saved *const saved;
-    Shared &shared;
+    Queue &queue;
     Stack stack;
     Ahead ahead;
     const int64_t hidden, width, layers, stride;
@@ -68,10 +68,10 @@ private:
      * false if there is no such sequence. */
     bool admit(int64_t i) {
         while (true) {
-            const int64_t taken = __atomic_fetch_add(&shared.next, 1, __ATOMIC_RELAXED);
-            if (taken >= shared.count) return false;
+            const int64_t taken = __atomic_fetch_add(&queue.next, 1, __ATOMIC_RELAXED);
+            if (taken >= queue.count) return false;
             Slot &slot = slots[i];
-            const int64_t row = slot.row = shared.order[taken], begin = begin_of(problem, row);
+            const int64_t row = slot.row = queue.order[taken], begin = begin_of(problem, row);
             slot.end = end_of(problem, row);
             slot.last = -1;
             slot.count = 0;
@@ -123,11 +123,11 @@ private:
     void record(int64_t i) {
         Slot &slot = slots[i];
         if (free_records == free_end) {
-            free_records = __atomic_fetch_add(&shared.records, RECORDS_AT_ONCE, __ATOMIC_RELAXED);
+            free_records = __atomic_fetch_add(&queue.records, RECORDS_AT_ONCE, __ATOMIC_RELAXED);
             free_end = free_records + RECORDS_AT_ONCE;
         }
         if (free_records >= saved->capacity) {
-            __atomic_store_n(&shared.failed, SKIPRNN_SAVED_FULL, __ATOMIC_RELAXED);
+            __atomic_store_n(&queue.failed, SKIPRNN_SAVED_FULL, __ATOMIC_RELAXED);
             return;
         }
         float *to = saved->records + free_records * stride;

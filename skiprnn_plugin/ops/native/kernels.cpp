@@ -38,16 +38,16 @@ void project(const skiprnn_problem *problem, float *projected, int64_t first, in
     }
 }
 
-void forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Shared *shared,
-             int64_t rows) {
+void forward(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Queue *queue,
+             int64_t slots) {
     with_cell(problem->shape.cell,
-              [&](auto cell) { Forward<decltype(cell)::value>(*problem, *result, saved, *shared, rows).run(); });
+              [&](auto cell) { Forward<decltype(cell)::value>(*problem, *result, saved, *queue, slots).run(); });
 }
 
 void backward(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
-              const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Share *share, int64_t rows) {
+              const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Assignment *assigned, int64_t slots) {
     with_cell(problem->shape.cell, [&](auto cell) {
-        Backward<decltype(cell)::value>(*problem, packed, *saved, *incoming, *outgoing, *share, rows).run();
+        Backward<decltype(cell)::value>(*problem, packed, *saved, *incoming, *outgoing, *assigned, slots).run();
     });
 }
 

@@ -158,7 +158,7 @@ struct Team {
 };
 
 /* The sequences of a forward, which its threads take one by one. */
-struct Shared {
+struct Queue {
     const int64_t *order; /* sequences in the order in which they are taken */
     int64_t count;
     int64_t next;    /* atomic: the first entry of `order` that no thread has taken */
@@ -167,8 +167,8 @@ struct Shared {
     Team team;       /* for products */
 };
 
-/* One thread's share of a backward. */
-struct Share {
+/* The part of a backward that one thread is assigned. */
+struct Assignment {
     const int64_t *rows; /* its sequences, in order */
     int64_t count;
     float *totals; /* gradients of weights: the Totals of every layer, then the gate's weight
@@ -177,15 +177,16 @@ struct Share {
     Team team;
 };
 
-/* The kernels of one instruction set. */
+/* The kernels of one instruction set. A thread runs at most `slots` sequences at a time. */
 struct Level {
     const char *name;
     /* Computes W x + b of the steps first..last-1 of all B * T steps. */
     void (*project)(const skiprnn_problem *problem, float *projected, int64_t first, int64_t last);
-    void (*forward)(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Shared *shared,
-                    int64_t rows);
+    void (*forward)(const skiprnn_problem *problem, const skiprnn_result *result, skiprnn_saved *saved, Queue *queue,
+                    int64_t slots);
     void (*backward)(const skiprnn_problem *problem, const float *packed, const skiprnn_saved *saved,
-                     const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Share *share, int64_t rows);
+                     const skiprnn_incoming *incoming, const skiprnn_outgoing *outgoing, Assignment *assigned,
+                     int64_t slots);
     void (*activation)(int64_t kind, int64_t n, const float *x, float *y);
     /* Lays out a stream in `memory`, filled with zeros, except for what never changes. Returns the number of bytes, which
      * is all it does if `memory` is NULL; 0 if there is not enough memory. */

@@ -141,7 +141,7 @@ constexpr int64_t FLOATS_AT_ONCE = 128; /* floats in one such transfer */
  * on each of the team's threads. Sharing pays if it saves more time than it costs to start the parts, to learn that they
  * are done, and to transfer `floats` floats between the cores. */
 template <class Work>
-void share(const Team &team, int64_t floats, int64_t multiply_adds, int64_t strips, const Work &work) {
+void in_sections(const Team &team, int64_t floats, int64_t multiply_adds, int64_t strips, const Work &work) {
     if (team.threads == 1) return work(0, strips);
     int64_t parts = multiply_adds / (TRANSFER * (2 + floats / FLOATS_AT_ONCE));
     parts = parts < team.threads ? parts : team.threads;
@@ -150,19 +150,19 @@ void share(const Team &team, int64_t floats, int64_t multiply_adds, int64_t stri
     const struct {
         const Work &work;
         int64_t strips, parts;
-    } shared = {work, strips, parts};
+    } context = {work, strips, parts};
     const auto part = [](const void *all, int64_t index) noexcept {
-        const auto &[work, strips, parts] = *(const decltype(shared) *)all;
+        const auto &[work, strips, parts] = *(const decltype(context) *)all;
         const Portion portion = {index, parts};
         work(portion.begin(strips), portion.end(strips));
     };
-    team.run(parts, part, &shared);
+    team.run(parts, part, &context);
 }
 
 /* As above; `work` takes a product of some of the strips. */
 template <class Work>
-void share(const Team &team, int64_t floats, const Product &product, const Work &work) {
-    share(team, floats, product.rows * product.strips * STRIP * product.depth, product.strips,
+void in_sections(const Team &team, int64_t floats, const Product &product, const Work &work) {
+    in_sections(team, floats, product.rows * product.strips * STRIP * product.depth, product.strips,
           [&](int64_t begin, int64_t end) {
               Product section = product;
               section.strips = end - begin;
@@ -178,7 +178,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
                      const float *init, int64_t init_row, float *c, int64_t c_row, int64_t rows, int64_t strips,
                      int64_t depth, bool backwards = false) {
     const Product all = {rows, strips, depth, a, a_row, 1, b, b_strip, LANES, init, init_row, c, c_row, false};
-    share(team, rows * (depth + strips * STRIP), all, [&](const Product &product) {
+    in_sections(team, rows * (depth + strips * STRIP), all, [&](const Product &product) {
         const int64_t most = 1024;  // so that a block's part of B stays in the nearest cache
         if (depth <= most) return multiply_with<1, LANES>(product, backwards);
         Product slice = product;
@@ -198,7 +198,7 @@ inline void multiply(const Team &team, const float *a, int64_t a_row, const floa
 inline void add_outer(const Team &team, const float *a, int64_t a_row, const float *b, int64_t b_row, float *c,
                       int64_t c_row, int64_t rows, int64_t strips, int64_t depth) {
     const Product all = {rows, strips, depth, a, 1, a_row, b, LANES, b_row, nullptr, 0, c, c_row, true};
-    share(team, depth * (rows + strips * STRIP), all,
+    in_sections(team, depth * (rows + strips * STRIP), all,
           [](const Product &product) { multiply_with<0, 0>(product, false); });
 }
 

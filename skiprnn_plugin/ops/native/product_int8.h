@@ -143,7 +143,7 @@ struct Int8Kernel {
 
 inline void multiply_int8(const Team &team, const Int8Product &product, bool backwards) {
     const int64_t columns = product.strips * STRIP, depth = 2 * product.pairs;
-    share(team, product.rows * (depth / 2 + columns), product.rows * columns * depth, product.strips,
+    in_sections(team, product.rows * (depth / 2 + columns), product.rows * columns * depth, product.strips,
           [&](int64_t begin, int64_t end) { in_blocks<Int8Kernel>(product, begin, end, backwards); });
 }
 
