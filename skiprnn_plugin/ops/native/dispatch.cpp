@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -108,11 +109,7 @@ Split split(const skiprnn_problem &problem, double products) {
     return plan;
 }
 
-double all_steps(const skiprnn_problem &problem) {
-    double sum = 0;
-    for (int64_t row = 0; row < problem.batch; row++) sum += end_of(problem, row) - begin_of(problem, row);
-    return sum;
-}
+double sum_of(const std::vector<double> &values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 std::vector<int64_t> by_falling(const std::vector<double> &sizes) {
     std::vector<int64_t> order(sizes.size());
@@ -134,14 +131,13 @@ int64_t totals_size(const skiprnn_problem &problem) {
 /* The cost of a sequence in the backward, counted in products with the weights: about 3 for an update, and a fraction
  * of one for every step, because skipped steps are computed too. */
 double backward_cost(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t row) {
-    return 3.0 * saved.chains[2 * row + 1] + 0.25 * (end_of(problem, row) - begin_of(problem, row));
+    return 3.0 * saved.chains[2 * row + 1] + 0.25 * length_of(problem, row);
 }
 
 /* Assigns sequences to threads so that the threads have about the same work: every sequence, starting with the most
  * expensive, goes to the thread that has the least work so far. */
-std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const skiprnn_saved &saved, int64_t threads) {
-    std::vector<double> costs(problem.batch), load(threads, 0);
-    for (int64_t row = 0; row < problem.batch; row++) costs[row] = backward_cost(problem, saved, row);
+std::vector<std::vector<int64_t>> assign(const std::vector<double> &costs, int64_t threads) {
+    std::vector<double> load(threads, 0);
     std::vector<std::vector<int64_t>> rows(threads);
     for (const int64_t row : by_falling(costs)) {
         const int64_t least = std::min_element(load.begin(), load.end()) - load.begin();
@@ -152,9 +148,9 @@ std::vector<std::vector<int64_t>> assign(const skiprnn_problem &problem, const s
 }
 
 int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, skiprnn_saved *saved) {
-    const Split plan = split(problem, all_steps(problem));
     std::vector<double> lengths(problem.batch);
-    for (int64_t row = 0; row < problem.batch; row++) lengths[row] = end_of(problem, row) - begin_of(problem, row);
+    for (int64_t row = 0; row < problem.batch; row++) lengths[row] = length_of(problem, row);
+    const Split plan = split(problem, sum_of(lengths));
     const std::vector<int64_t> order = by_falling(lengths);
     Queue queue = {order.data(), problem.batch, 0, 0, SKIPRNN_OK, plan.team};
     if (saved && saved->projected) {
@@ -173,10 +169,10 @@ int run_forward(const skiprnn_problem &problem, const skiprnn_result &result, sk
 int run_backward(const skiprnn_problem &problem, const float *packed, const skiprnn_saved &saved,
                  const skiprnn_incoming &incoming, const skiprnn_outgoing &outgoing) {
     const skiprnn_shape &shape = problem.shape;
-    double cost = 0;
-    for (int64_t row = 0; row < problem.batch; row++) cost += backward_cost(problem, saved, row);
-    const Split plan = split(problem, cost);
-    const std::vector<std::vector<int64_t>> rows = assign(problem, saved, plan.threads);
+    std::vector<double> costs(problem.batch);
+    for (int64_t row = 0; row < problem.batch; row++) costs[row] = backward_cost(problem, saved, row);
+    const Split plan = split(problem, sum_of(costs));
+    const std::vector<std::vector<int64_t>> rows = assign(costs, plan.threads);
     const int64_t size = totals_size(problem);
     const std::unique_ptr<float[]> totals(new float[size * plan.threads]);
     in_portions(problem.threads, size * plan.threads, [&](Portion portion) {

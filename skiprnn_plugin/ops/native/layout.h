@@ -111,6 +111,9 @@ inline int64_t begin_of(const skiprnn_problem &problem, int64_t row) { return pr
 inline int64_t end_of(const skiprnn_problem &problem, int64_t row) {
     return problem.end ? problem.end[row] : problem.steps;
 }
+inline int64_t length_of(const skiprnn_problem &problem, int64_t row) {
+    return end_of(problem, row) - begin_of(problem, row);
+}
 inline int64_t min_skip_of(const skiprnn_problem &problem) { return problem.limits ? problem.limits[0] : 0; }
 inline int64_t max_skip_of(const skiprnn_problem &problem) {
     return problem.limits ? problem.limits[1] : SKIPRNN_NEVER;
