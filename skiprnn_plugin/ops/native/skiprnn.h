@@ -1,6 +1,5 @@
 /* The native engine: fused kernels for Skip RNNs, on the CPU, in float32. It goes from update to update instead of from
- * step to step.
- * Recurrent weights can be rounded to int8 if no backward follows (SKIPRNN_INT8).
+ * step to step. Recurrent weights can be rounded to int8 if no backward follows (SKIPRNN_INT8).
  *
  * This is a C ABI that does not need torch. The caller allocates everything that outlives a call. Arrays are
  * contiguous, and their last index varies fastest, unless their strides are given too. B, T, D, H, L and G are the
@@ -198,7 +197,8 @@ skiprnn_stream *skiprnn_stream_init(const skiprnn_stream_options *options, void 
 
 /* Gives rows a state: h and c [L, count, H]; c NULL without cell state; p and acc [count], NULL for 1 and 0. `time`
  * [count] is NULL for 0. `wanted` [count] is what skiprnn_stream_wanted said when the state was got, and must not be
- * before `time`; NULL: the gate decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay. Returns a fault or SKIPRNN_OK. */
+ * before `time`; NULL: the gate decides from the state. `seeds` [count] replaces the rows' seeds; NULL: they stay.
+ * Returns SKIPRNN_OK or the fault. */
 int skiprnn_stream_put(skiprnn_stream *stream, const int64_t *rows, int64_t count, const float *h, const float *c,
                        const float *p, const float *acc, const int64_t *time, const int64_t *wanted,
                        const int64_t *seeds);

@@ -139,7 +139,7 @@ struct Stack {
         return problem.dropout_mask + ((layer - 1) * problem.batch + row) * hidden;
     }
 
-    /* Returns true every other time: the direction of the next product, see `multiply_with`. */
+    /* Returns true every other time: the direction of the next product, see `in_blocks`. */
     bool turn() { return turned = !turned; }
 
     /* Computes U h of the first `count` states. */
