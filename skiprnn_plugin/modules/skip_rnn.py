@@ -24,7 +24,7 @@ from ..ops.types import PER_LAYER
 from .init import GATE_INITS, INITS, check_chrono, init_gate, init_memories, init_states
 from .masks import draw_factors, draw_ones
 from .padding import find_span, pack_like
-from .stream import NEVER, Recipe, Stream, choose_native, copy_tensors, open_stream
+from .stream import NEVER, Snapshot, Stream, choose_native, copy_tensors, open_stream
 
 State = Union[SkipState, Tuple[Optional[Tensor], ...], Tensor]  # as SkipState; (h, c) as for nn.LSTM; h as for nn.GRU
 
@@ -260,21 +260,20 @@ class SkipRNNBase(nn.Module):
         min_skip = self.min_skip if min_skip is None else min_skip
         min_skip, max_skip = check_skips(min_skip, self.max_skip if max_skip is None else max_skip)
         weights = self._weights("")
-        native = choose_native(self.engine, self.cell, weights)
-        gate = self._gate("")
-        recipe = Recipe(
-            self.cell,
-            tuple(map(copy_tensors, weights)),
-            None if gate is None else copy_tensors(gate),
-            copy_tensors(self._initial_state("")),
-            self.threshold,
-            gate is not None and self.binarize == "bernoulli",
-            min(min_skip, NEVER),
-            NEVER if max_skip is None else min(max_skip, NEVER),
-            native,
-            self.engine == "int8",
+        native, gate = choose_native(self.engine, self.cell, weights), self._gate("")
+        snapshot = Snapshot(
+            cell=self.cell,
+            weights=tuple(map(copy_tensors, weights)),
+            gate=None if gate is None else copy_tensors(gate),
+            initial=copy_tensors(self._initial_state("")),
+            threshold=self.threshold,
+            draws=gate is not None and self.binarize == "bernoulli",
+            min_skip=min(min_skip, NEVER),
+            max_skip=NEVER if max_skip is None else min(max_skip, NEVER),
+            native=native,
+            int8=self.engine == "int8",
         )
-        return open_stream(recipe, batch_size, state, seeds)
+        return open_stream(snapshot, batch_size, state, seeds)
 
     def quantized(self) -> "SkipRNNBase":
         """A copy for inference on the CPU whose recurrent weights are rounded to int8 as they are used: faster, and

@@ -24,7 +24,7 @@ REAL = ("f", "i", "u", "b")  # kinds of numpy's types
 Rows = Union[None, int, Sequence[int], Tensor]
 
 
-class Recipe(NamedTuple):
+class Snapshot(NamedTuple):
     """What the streams of a module compute. The tensors are copies, so that they stay as they are.
 
     Attributes:
@@ -49,7 +49,7 @@ class Recipe(NamedTuple):
     min_skip: int
     max_skip: int
     native: bool
-    int8: bool = False
+    int8: bool
 
 
 class Stream:
@@ -74,10 +74,10 @@ class Stream:
     time: Tensor
     wanted: Tensor
 
-    def __init__(self, recipe: Recipe, batch_size: int):
-        self._recipe, self.batch_size = recipe, batch_size
-        self._input_size = recipe.weights[0].weight_ih.shape[1]
-        self._like = recipe.weights[0].weight_ih
+    def __init__(self, snapshot: Snapshot, batch_size: int):
+        self._snapshot, self.batch_size = snapshot, batch_size
+        self._input_size = snapshot.weights[0].weight_ih.shape[1]
+        self._like = snapshot.weights[0].weight_ih
 
     @property
     def dtype(self) -> torch.dtype:
@@ -140,13 +140,13 @@ class Stream:
         if state is None:
             state = self._initial(count)
         else:
-            recipe = self._recipe
-            cell, layers, hidden = CELLS[recipe.cell], len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
+            snapshot = self._snapshot
+            cell, layers, hidden = CELLS[snapshot.cell], len(snapshot.weights), snapshot.weights[0].weight_hh.shape[1]
             state = check_state(state, layers, count, hidden, self._like, cell).detach().filled()
             h, c = (part if part is None else part.to(self.dtype) for part in state[:2])  # autocast's may be in half
             state = state._replace(h=h, c=c)
         if seeds is not None:
-            if not self._recipe.draws:
+            if not self._snapshot.draws:
                 raise ValueError("seeds: has no meaning, as the gate does not draw; expected binarize='bernoulli'")
             seeds = _as_integers("seeds", seeds, count)
         self._put(rows, count, state, None, None, seeds)
@@ -172,7 +172,7 @@ class Stream:
 
     def _initial(self, count: int) -> SkipState:
         """The learned initial state of ``count`` rows, in new tensors."""
-        h, c, *_ = self._recipe.initial
+        h, c, *_ = self._snapshot.initial
         return SkipState(h.repeat(1, count, 1), None if c is None else c.repeat(1, count, 1)).filled()
 
     def _as_rows(self, rows: Rows) -> Tuple[Optional[Tensor], int]:
@@ -225,7 +225,7 @@ class Stream:
 
     def __reduce__(self):
         moment = self.state, self.time.clone(), self.wanted.clone(), self._seeds
-        return _restore, (self._recipe, self.batch_size, *moment)
+        return _restore, (self._snapshot, self.batch_size, *moment)
 
 
 def _describe_wrong(x: Any) -> str:
@@ -249,28 +249,28 @@ def _elements(x: Any) -> Iterator[Any]:
 class NativeStream(Stream):
     """A stream that the native engine's library runs. A call costs little more than the update itself."""
 
-    def __init__(self, recipe: Recipe, batch_size: int):
-        super().__init__(recipe, batch_size)
-        lib, weights = library.load(), flatten_weights(recipe.weights)
-        layers, hidden = len(recipe.weights), recipe.weights[0].weight_hh.shape[1]
-        stored = library.INT8 if recipe.int8 else library.FLOAT32
-        shape = (NATIVE_CELLS[recipe.cell], layers, self._input_size, hidden, stored)
+    def __init__(self, snapshot: Snapshot, batch_size: int):
+        super().__init__(snapshot, batch_size)
+        lib, weights = library.load(), flatten_weights(snapshot.weights)
+        layers, hidden = len(snapshot.weights), snapshot.weights[0].weight_hh.shape[1]
+        stored = library.INT8 if snapshot.int8 else library.FLOAT32
+        shape = (NATIVE_CELLS[snapshot.cell], layers, self._input_size, hidden, stored)
         self._packed = PackedWeights(shape, [tensor.data_ptr() for tensor in weights], library.FORWARD)
         self._packed.start_reading()
-        gate_layers = () if recipe.gate is None else [layer % layers for layer in recipe.gate.layers]
+        gate_layers = () if snapshot.gate is None else [layer % layers for layer in snapshot.gate.layers]
         indices = (c_int64 * len(gate_layers))(*gate_layers)
         seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu")
         options = library.StreamOptions(
             library.Shape(*shape),
             batch_size,
             self._packed.address,
-            *((None, None) if recipe.gate is None else (tensor.data_ptr() for tensor in recipe.gate[:2])),
+            *((None, None) if snapshot.gate is None else (tensor.data_ptr() for tensor in snapshot.gate[:2])),
             len(gate_layers),
             addressof(indices),
-            recipe.threshold,
-            recipe.min_skip,
-            recipe.max_skip,
-            seeds.data_ptr() if recipe.draws else None,
+            snapshot.threshold,
+            snapshot.min_skip,
+            snapshot.max_skip,
+            seeds.data_ptr() if snapshot.draws else None,
         )
         size = lib.skiprnn_stream_size(options)
         if size == 0:
@@ -280,7 +280,7 @@ class NativeStream(Stream):
         self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
         self.time = self._view(lib.skiprnn_stream_time(self._handle))
         self.wanted = self._view(lib.skiprnn_stream_wanted(self._handle))
-        self._lib, self._row_seeds = lib, seeds if recipe.draws else None
+        self._lib, self._row_seeds = lib, seeds if snapshot.draws else None
         # Function objects without argument types and arguments that are used again make a call twice as fast
         self._update, self._skip, self._feed = (lib[f"skiprnn_stream_{name}"] for name in ("update", "skip", "feed"))
         self._count, self._x, self._number = c_int64(batch_size), c_void_p(), c_int64()
@@ -358,7 +358,7 @@ class NativeStream(Stream):
 
     @property
     def output(self):
-        output = self._like.new_empty(self.batch_size, self._recipe.weights[0].weight_hh.shape[1])
+        output = self._like.new_empty(self.batch_size, self._snapshot.weights[0].weight_hh.shape[1])
         self._lib.skiprnn_stream_output(self._handle, None, self.batch_size, output.data_ptr())
         return output
 
@@ -385,13 +385,13 @@ class NativeStream(Stream):
 class TorchStream(Stream):
     """A stream in plain torch, for all cells, dtypes and devices."""
 
-    def __init__(self, recipe: Recipe, batch_size: int):
-        super().__init__(recipe, batch_size)
+    def __init__(self, snapshot: Snapshot, batch_size: int):
+        super().__init__(snapshot, batch_size)
         h, c, p, acc = self._initial(batch_size)
         self._h, self._c = h, c
         self._p, self._acc = p.cpu(), acc.cpu()  # when the next update comes is found on the CPU
         self.time, self.wanted, self._since = torch.zeros(3, batch_size, dtype=torch.int64, device="cpu").unbind(0)
-        self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if recipe.draws else None
+        self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if snapshot.draws else None
 
     def update(self, x, rows=None):
         rows, count = self._as_rows(rows)
@@ -433,7 +433,7 @@ class TorchStream(Stream):
     @property
     def state(self):
         acc = self._acc.clone()
-        if self._recipe.gate is not None:
+        if self._snapshot.gate is not None:
             acc = accumulate(self._p, acc, self.time - self._since)
         device = self._h.device
         c = None if self._c is None else self._c.clone()
@@ -465,34 +465,34 @@ class TorchStream(Stream):
     @torch.no_grad()
     def _read(self, x: Tensor, rows: Tensor) -> None:
         """Update rows with the samples ``x`` [N, D] that they want."""
-        recipe, there = self._recipe, rows.to(x.device)
-        cell, new_h, new_c = CELLS[recipe.cell], [], []
+        snapshot, there = self._snapshot, rows.to(x.device)
+        cell, new_h, new_c = CELLS[snapshot.cell], [], []
         with torch.autocast(x.device.type, enabled=False):
-            for layer, w in enumerate(recipe.weights):
+            for layer, w in enumerate(snapshot.weights):
                 old_c = None if self._c is None else self._c[layer, there]
                 h, c = cell.step(x if layer == 0 else new_h[-1], self._h[layer, there], old_c, w)
                 new_h.append(h)
                 new_c.append(c)
-            if recipe.gate is not None:
-                p = update_probability(new_c if cell.has_c else new_h, recipe.gate, self._p.dtype)
+            if snapshot.gate is not None:
+                p = update_probability(new_c if cell.has_c else new_h, snapshot.gate, self._p.dtype)
         self._h[:, there] = torch.stack(new_h)
         if cell.has_c:
             self._c[:, there] = torch.stack(new_c)
         self._since[rows] = self.wanted[rows] + 1
-        if recipe.gate is not None:
+        if snapshot.gate is not None:
             self._p[rows], self._acc[rows] = p.cpu(), 0
         self.wanted[rows] = self._find_wanted(rows, True)
 
     def _find_wanted(self, rows: Tensor, updated: bool) -> Tensor:
-        recipe, since = self._recipe, self._since[rows]
-        p, acc, least = self._p[rows], self._acc[rows], recipe.min_skip if updated else 0
-        if recipe.gate is None:
+        snapshot, since = self._snapshot, self._since[rows]
+        p, acc, least = self._p[rows], self._acc[rows], snapshot.min_skip if updated else 0
+        if snapshot.gate is None:
             wait = torch.zeros_like(rows)
-        elif recipe.draws:
+        elif snapshot.draws:
             wait = self._draw_wait(p, acc, self._row_seeds[rows], since, least)
         else:
-            wait = skip_until(p, acc, torch.full_like(rows, NEVER), recipe.threshold)[0]
-        wait = wait.clamp(min=least).clamp(max=recipe.max_skip)
+            wait = skip_until(p, acc, torch.full_like(rows, NEVER), snapshot.threshold)[0]
+        wait = wait.clamp(min=least).clamp(max=snapshot.max_skip)
         return torch.where(wait > LAST - since, NEVER, since + wait.clamp(max=LAST))
 
     def _draw_wait(self, p: Tensor, acc: Tensor, seeds: Tensor, since: Tensor, least: int) -> Tensor:
@@ -503,7 +503,7 @@ class TorchStream(Stream):
         """
         wait, rows = torch.full_like(seeds, NEVER), torch.arange(len(seeds), device="cpu")
         start, several = 0, 16
-        while len(rows) > 0 and start < self._recipe.max_skip:
+        while len(rows) > 0 and start < self._snapshot.max_skip:
             noise, steps = uniform(seeds, several, since + start).to(p.dtype), torch.arange(several, device="cpu")
             last = accumulate(p, acc, torch.full_like(seeds, several))
             waiting = last > 0  # a v of 0, or NaN, never updates
@@ -520,10 +520,10 @@ class TorchStream(Stream):
 
 
 @torch.inference_mode(False)
-def open_stream(recipe: Recipe, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
+def open_stream(snapshot: Snapshot, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
     """A stream whose rows start from ``state``, or from the initial one; ``seeds`` is for a gate that draws."""
-    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
-    if seeds is None and recipe.draws:
+    stream = (NativeStream if snapshot.native else TorchStream)(snapshot, batch_size)
+    if seeds is None and snapshot.draws:
         seeds = torch.randint(2**62, (batch_size,), device="cpu")
     stream.reset(None, state, seeds)
     return stream
@@ -551,12 +551,12 @@ def copy_tensors(group):
 
 
 @torch.inference_mode(False)
-def _restore(recipe, batch_size, state, time, wanted, seeds) -> Stream:
-    if recipe.native and library.missing() is not None:
-        if recipe.int8:
+def _restore(snapshot, batch_size, state, time, wanted, seeds) -> Stream:
+    if snapshot.native and library.missing() is not None:
+        if snapshot.int8:
             raise ValueError(f"engine: 'int8' {library.missing()}")
-        recipe = recipe._replace(native=False)
-    stream = (NativeStream if recipe.native else TorchStream)(recipe, batch_size)
+        snapshot = snapshot._replace(native=False)
+    stream = (NativeStream if snapshot.native else TorchStream)(snapshot, batch_size)
     stream._put(None, batch_size, state, time, wanted, seeds)
     return stream
 
