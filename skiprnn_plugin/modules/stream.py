@@ -49,7 +49,10 @@ class Snapshot(NamedTuple):
     min_skip: int
     max_skip: int
     native: bool
-    int8: bool
+    int8: bool = False
+
+
+Recipe = Snapshot  # its name in streams that an earlier version has pickled
 
 
 class Stream:
@@ -76,8 +79,10 @@ class Stream:
 
     def __init__(self, snapshot: Snapshot, batch_size: int):
         self._snapshot, self.batch_size = snapshot, batch_size
-        self._input_size = snapshot.weights[0].weight_ih.shape[1]
         self._like = snapshot.weights[0].weight_ih
+        self._input_size, self._hidden = self._like.shape[1], snapshot.weights[0].weight_hh.shape[1]
+        # the rows' seeds, [B], on which the random numbers depend
+        self._seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if snapshot.draws else None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -140,9 +145,8 @@ class Stream:
         if state is None:
             state = self._initial(count)
         else:
-            snapshot = self._snapshot
-            cell, layers, hidden = CELLS[snapshot.cell], len(snapshot.weights), snapshot.weights[0].weight_hh.shape[1]
-            state = check_state(state, layers, count, hidden, self._like, cell).detach().filled()
+            cell, layers = CELLS[self._snapshot.cell], len(self._snapshot.weights)
+            state = check_state(state, layers, count, self._hidden, self._like, cell).detach().filled()
             h, c = (part if part is None else part.to(self.dtype) for part in state[:2])  # autocast's may be in half
             state = state._replace(h=h, c=c)
         if seeds is not None:
@@ -160,10 +164,6 @@ class Stream:
     def state(self) -> SkipState:
         """The state of every row at its time, a copy, which the module or another stream can continue from. ``acc``
         contains the samples that were skipped up to then."""
-        raise NotImplementedError
-
-    @property
-    def _seeds(self) -> Optional[Tensor]:
         raise NotImplementedError
 
     def _put(self, rows, count, state, time, wanted, seeds) -> None:
@@ -251,15 +251,13 @@ class NativeStream(Stream):
 
     def __init__(self, snapshot: Snapshot, batch_size: int):
         super().__init__(snapshot, batch_size)
-        lib, weights = library.load(), flatten_weights(snapshot.weights)
-        layers, hidden = len(snapshot.weights), snapshot.weights[0].weight_hh.shape[1]
+        lib, weights, layers = library.load(), flatten_weights(snapshot.weights), len(snapshot.weights)
         stored = library.INT8 if snapshot.int8 else library.FLOAT32
-        shape = (NATIVE_CELLS[snapshot.cell], layers, self._input_size, hidden, stored)
+        shape = (NATIVE_CELLS[snapshot.cell], layers, self._input_size, self._hidden, stored)
         self._packed = PackedWeights(shape, [tensor.data_ptr() for tensor in weights], library.FORWARD)
         self._packed.start_reading()
         gate_layers = () if snapshot.gate is None else [layer % layers for layer in snapshot.gate.layers]
         indices = (c_int64 * len(gate_layers))(*gate_layers)
-        seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu")
         options = library.StreamOptions(
             library.Shape(*shape),
             batch_size,
@@ -270,7 +268,7 @@ class NativeStream(Stream):
             snapshot.threshold,
             snapshot.min_skip,
             snapshot.max_skip,
-            seeds.data_ptr() if snapshot.draws else None,
+            _address(self._seeds),
         )
         size = lib.skiprnn_stream_size(options)
         if size == 0:
@@ -280,7 +278,7 @@ class NativeStream(Stream):
         self._handle = c_void_p(lib.skiprnn_stream_init(options, address))
         self.time = self._view(lib.skiprnn_stream_time(self._handle))
         self.wanted = self._view(lib.skiprnn_stream_wanted(self._handle))
-        self._lib, self._row_seeds = lib, seeds if snapshot.draws else None
+        self._lib = lib
         # Function objects without argument types and arguments that are used again make a call twice as fast
         self._update, self._skip, self._feed = (lib[f"skiprnn_stream_{name}"] for name in ("update", "skip", "feed"))
         self._count, self._x, self._number = c_int64(batch_size), c_void_p(), c_int64()
@@ -358,7 +356,7 @@ class NativeStream(Stream):
 
     @property
     def output(self):
-        output = self._like.new_empty(self.batch_size, self._snapshot.weights[0].weight_hh.shape[1])
+        output = self._like.new_empty(self.batch_size, self._hidden)
         self._lib.skiprnn_stream_output(self._handle, None, self.batch_size, output.data_ptr())
         return output
 
@@ -368,10 +366,6 @@ class NativeStream(Stream):
         self._lib.skiprnn_stream_get(self._handle, None, self.batch_size, *map(_address, state))
         return state
 
-    @property
-    def _seeds(self):
-        return self._row_seeds
-
     def _put(self, rows, count, state, time, wanted, seeds):
         state = [part if part is None else part.contiguous().resolve_neg() for part in state]
         parts = [_address(part) for part in (*state, time, wanted, seeds)]
@@ -379,7 +373,7 @@ class NativeStream(Stream):
         if fault:
             self._explain(fault, rows, count, None)
         if seeds is not None:
-            self._row_seeds[slice(None) if rows is None else rows] = seeds
+            self._seeds[slice(None) if rows is None else rows] = seeds
 
 
 class TorchStream(Stream):
@@ -391,7 +385,6 @@ class TorchStream(Stream):
         self._h, self._c = h, c
         self._p, self._acc = p.cpu(), acc.cpu()  # when the next update comes is found on the CPU
         self.time, self.wanted, self._since = torch.zeros(3, batch_size, dtype=torch.int64, device="cpu").unbind(0)
-        self._row_seeds = torch.zeros(batch_size, dtype=torch.int64, device="cpu") if snapshot.draws else None
 
     def update(self, x, rows=None):
         rows, count = self._as_rows(rows)
@@ -439,10 +432,6 @@ class TorchStream(Stream):
         c = None if self._c is None else self._c.clone()
         return SkipState(self._h.clone(), c, self._p.clone().to(device), acc.to(device))
 
-    @property
-    def _seeds(self):
-        return self._row_seeds
-
     def _check_existence(self, rows: Optional[Tensor], count: int) -> Tensor:
         if rows is None:
             return torch.arange(self.batch_size, device="cpu")
@@ -459,7 +448,7 @@ class TorchStream(Stream):
         self._p[rows], self._acc[rows] = state.p.to(self._p), state.acc.to(self._p)
         self.time[rows] = self._since[rows] = torch.zeros_like(rows) if time is None else time
         if seeds is not None:
-            self._row_seeds[rows] = seeds
+            self._seeds[rows] = seeds
         self.wanted[rows] = self._find_wanted(rows, False) if wanted is None else wanted
 
     @torch.no_grad()
@@ -489,7 +478,7 @@ class TorchStream(Stream):
         if snapshot.gate is None:
             wait = torch.zeros_like(rows)
         elif snapshot.draws:
-            wait = self._draw_wait(p, acc, self._row_seeds[rows], since, least)
+            wait = self._draw_wait(p, acc, self._seeds[rows], since, least)
         else:
             wait = skip_until(p, acc, torch.full_like(rows, NEVER), snapshot.threshold)[0]
         wait = wait.clamp(min=least).clamp(max=snapshot.max_skip)
@@ -522,7 +511,7 @@ class TorchStream(Stream):
 @torch.inference_mode(False)
 def open_stream(snapshot: Snapshot, batch_size: int, state: Optional[SkipState], seeds) -> Stream:
     """A stream whose rows start from ``state``, or from the initial one; ``seeds`` is for a gate that draws."""
-    stream = (NativeStream if snapshot.native else TorchStream)(snapshot, batch_size)
+    stream = _make_stream(snapshot, batch_size)
     if seeds is None and snapshot.draws:
         seeds = torch.randint(2**62, (batch_size,), device="cpu")
     stream.reset(None, state, seeds)
@@ -550,13 +539,17 @@ def copy_tensors(group):
     return type(group)(*(part.detach().clone().contiguous() if isinstance(part, Tensor) else part for part in group))
 
 
+def _make_stream(snapshot: Snapshot, batch_size: int) -> Stream:
+    return (NativeStream if snapshot.native else TorchStream)(snapshot, batch_size)
+
+
 @torch.inference_mode(False)
 def _restore(snapshot, batch_size, state, time, wanted, seeds) -> Stream:
     if snapshot.native and library.missing() is not None:
         if snapshot.int8:
             raise ValueError(f"engine: 'int8' {library.missing()}")
         snapshot = snapshot._replace(native=False)
-    stream = (NativeStream if snapshot.native else TorchStream)(snapshot, batch_size)
+    stream = _make_stream(snapshot, batch_size)
     stream._put(None, batch_size, state, time, wanted, seeds)
     return stream
 
