@@ -25,6 +25,12 @@ measures_memory = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def no_areas(monkeypatch):
+    """Which area is taken depends on those that earlier tests have left."""
+    monkeypatch.setattr(areas, "_areas", [])
+
+
 @native
 def test_the_saved_records_grow_with_the_updates(engine):
     problem = Problem("lstm", 8, 400, 2, 64, 1, dtype=torch.float32, scale=0.1)
