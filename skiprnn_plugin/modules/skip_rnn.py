@@ -1,6 +1,7 @@
 """``SkipLSTM``, ``SkipGRU`` and ``SkipRNN``: Skip RNNs as modules that are used like those of ``torch.nn``."""
 
 import copy
+import inspect
 from typing import TYPE_CHECKING, Dict, List, Literal, Optional, Sequence, Tuple, Union, overload
 
 import torch
@@ -489,25 +490,14 @@ class SkipRNNBase(nn.Module):
         return masks
 
     def extra_repr(self) -> str:
+        options = inspect.signature(SkipRNNBase.__init__).parameters.values()
+        defaults = {option.name: option.default for option in options if option.default is not option.empty}
+        defaults["gate_layers"] = (self.num_layers - 1,)
         parts = [f"{self.input_size}, {self.hidden_size}"]
-        shown = {
-            "num_layers": 1,
-            "batch_first": True,
-            "dropout": 0.0,
-            "bidirectional": False,
-            "zoneout": 0.0,
-            "recurrent_dropout": 0.0,
-            "binarize": "round",
-            "threshold": 0.5,
-            "min_skip": 0,
-            "max_skip": None,
-            "gate_layers": (self.num_layers - 1,),
-            "layer_norm": False,
-            "init": "authors",
-            "chrono_init": 0,
-            "engine": "auto",
-        }
-        parts += [f"{name}={getattr(self, name)}" for name, default in shown.items() if getattr(self, name) != default]
+        for name, default in defaults.items():
+            value = vars(self).get(name, default)  # gate and those of initialisation have no attribute
+            if value != default:
+                parts.append(f"{name}={value}")
         if self.update_weight is None:
             parts.append("gate=False")
         return ", ".join(parts)
