@@ -30,7 +30,7 @@ HEADS = {  # of the table, by what the model predicts
 }
 DATA, CHECKPOINT, PICTURE = "data", "checkpoint_best.pt", "samples.png"  # in the folder of the run
 PARAMS = ("cell", "hidden_size", "num_layers", "target_fraction", "good_enough", "learning_rate", "batch_size")
-PARAMS += ("max_updates",)  # those of the estimators that are options of the same name
+PARAMS += ("max_updates",)  # those of the estimators that are options of the same name, with the same defaults
 SPLIT_SEED = "split_seed"
 DATA_HELP = """
 recordings and their labels, classes or numbers to predict: an .npz file, such as numpy.savez(FILE, *arrays,

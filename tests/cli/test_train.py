@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import inspect
 import os
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from skiprnn_plugin import SkipRNNClassifier, SkipRNNRegressor
+from skiprnn_plugin.cli import train
 from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.prepare import main as prepare
 from skiprnn_plugin.cli.report import main as report
@@ -51,6 +53,15 @@ def test_trains_and_says_how_to_predict(prints, source, tmp_path):
     for name, line in (("valid", valid), ("test", test)):
         places = [place for place, split in enumerate(splits) if split == name]
         assert line[1] == f"{estimator.score([RECORDINGS[place] for place in places], LABELS[places]):.3f}"
+
+
+def test_options_have_the_defaults_of_the_estimators(monkeypatch):
+    """The command does not import these before it trains, as that is slow, and states their defaults itself."""
+    monkeypatch.setattr(train, "run_command", lambda program, run, args: args)
+    args, parameters = main(["own.npz", "--save-dir", "run"]), inspect.signature(SkipRNNClassifier).parameters
+    assert {name: getattr(args, name) for name in train.PARAMS} == {
+        name: parameters[name].default for name in train.PARAMS
+    }
 
 
 def test_the_command_to_predict_can_be_copied(prints, source, tmp_path):
