@@ -41,10 +41,9 @@ def add_file_arguments(parser: argparse.ArgumentParser, seed: str = "seed") -> N
         )
     division.add_argument(as_option(seed), type=int, help=f"seed of these draws (default: {SEED})")
     columns = parser.add_argument_group("options for a .csv or .tsv file")
-    columns.add_argument(
-        "--sequence-column", metavar="NAME", help="which sequence a step belongs to (default: sequence)"
-    )
-    columns.add_argument("--label-column", metavar="NAME", help="the class of a sequence (default: label)")
+    for name, meaning in (("sequence", "which sequence a step belongs to"), ("label", "the class of a sequence")):
+        default = OF_COLUMNS[f"{name}_column"]
+        columns.add_argument(f"--{name}-column", metavar="NAME", help=f"{meaning} (default: {default})")
     parser.add_argument(
         "--regression",
         action=argparse.BooleanOptionalAction,
