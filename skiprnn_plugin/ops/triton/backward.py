@@ -28,7 +28,6 @@ from .run_chip import run_chain_chip
 from .run_launches import run_chain_launches
 
 TILE = 512  # elements of a layer at some steps that a program of the candidates' kernel works on
-RESET_BEFORE = "gru_reset_before"
 
 
 def backward(
@@ -141,7 +140,7 @@ class _Rows:
                 if operands.dropout_mask is not None:
                     below = below * operands.dropout_mask[layer - 1].unsqueeze(1)
             h = records.states[:, :, layer, : call.hidden]
-            after = cell != RESET_BEFORE
+            after = cell != "gru_reset_before"
             recurrent = pad_gates(call, weights.weight_hh if after else weights.weight_hh[: 2 * call.hidden])
             arguments = {
                 "projected": project(call, layer, below),

@@ -1,7 +1,7 @@
 """A call of the engine: its tensors in the form that the kernels read, and the records that the forward pass makes."""
 
 import os
-from typing import List, NamedTuple, Optional, Sequence, Type
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Type
 
 import torch
 from torch import Tensor
@@ -94,7 +94,12 @@ class Records(NamedTuple):
 
     def rows(self, some: slice) -> "Records":
         """Those of some of the sequences; the tensors are views."""
-        return Records(*(tensor[:, some] for tensor in self[:4]), self.counts[some])
+        return Records(*(tensor[:, some] for tensor in self.by_update), self.counts[some])
+
+    @property
+    def by_update(self) -> Tuple[Tensor, ...]:
+        """The fields whose first dimension is K + 1: all but ``counts``."""
+        return self[:-1]
 
 
 def describe(operands: Operands, weights: Sequence[Tensor], options: Options) -> Call:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..types import Operands, Options, Results
-from .call import Records, describe
+from .call import KERNEL_CELLS, Records, describe
 
-CELLS = ("lstm", "gru", "gru_reset_before", "rnn")
+CELLS = tuple(KERNEL_CELLS)
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 

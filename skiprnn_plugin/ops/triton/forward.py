@@ -67,7 +67,7 @@ def _join_rows(parts: List[Tuple[Results, Optional[Records]]]) -> Tuple[Results,
     padded = []
     for part in records:
         missing = longest - len(part.p)
-        padded.append([torch.cat([tensor, tensor.new_zeros(missing, *tensor.shape[1:])]) for tensor in part[:4]])
+        padded.append([torch.cat([tensor, tensor.new_zeros(missing, *tensor.shape[1:])]) for tensor in part.by_update])
     return Results(*columns), Records(*(torch.cat(c, 1) for c in zip(*padded)), torch.cat([r.counts for r in records]))
 
 
@@ -79,8 +79,9 @@ def _join(parts) -> Records:
     """The records of launches that each went on where the one before had no more room."""
     if len(parts) == 1:
         return parts[0]
-    first, *rest = parts
-    columns = [torch.cat([first[i], *(part[i][1:] for part in rest)]) for i in range(4)]
+    columns = []
+    for first, *rest in zip(*(part.by_update for part in parts)):
+        columns.append(torch.cat([first, *(tensor[1:] for tensor in rest)]))
     return Records(*columns, sum(part.counts for part in parts))
 
 
@@ -89,7 +90,7 @@ def _shrink(records: Records) -> Records:
     used, room = int(records.counts.max()) + 1, len(records.states)
     if used == room:
         return records
-    columns = [tensor[:used] for tensor in records[:4]]
+    columns = [tensor[:used] for tensor in records.by_update]
     if used < 0.75 * room:  # a copy is worth the memory that it frees
         columns = [column.clone() for column in columns]
     return Records(*columns, records.counts)

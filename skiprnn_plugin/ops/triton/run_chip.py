@@ -49,7 +49,7 @@ def run_chip(
         None if operands.schedule is None else operands.schedule.view(torch.uint8),
         operands.noise,
         call.options.threshold,
-        *((None,) * 4 if records is None else records[:4]),
+        *((None,) * 4 if records is None else records.by_update),
         counts,
         updates,
         h_after,
