@@ -70,22 +70,20 @@ class Clock:
         return t + count, None if bool(active.all()) else active
 
 
-def count_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tensor:
-    """How many of the next ``room`` steps are skipped before one is updated, int64 [N]; ``room`` if none is.
+def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
+    """How many of the next steps are skipped before one is updated, by a division. ``acc`` grows by additions that
+    round; so if the sum comes close to the threshold, a division cannot tell on which side of it the sum is.
 
     Args:
         p: update probability, [N].
         acc: what the skipped steps so far have added up to, [N].
         room: how many steps are left, int64 [N].
         threshold: an update needs v > threshold.
+
+    Returns:
+        count: the number of skipped steps, int64 [N]; ``room`` if none is updated.
+        unsure: where that may be wrong, bool [N].
     """
-    count, unsure = estimate_skips(p, acc, room, threshold)
-    return settle_skips(count, unsure, p, acc, room, threshold)
-
-
-def estimate_skips(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
-    """:func:`count_skips` by a division, and where this may be wrong, bool [N]. ``acc`` grows by additions that round;
-    so if the sum comes close to the threshold, a division cannot tell on which side of it the sum is."""
     if threshold > 0.99 and torch.tensor(threshold, dtype=p.dtype, device="cpu").item() >= 1:  # v never exceeds 1
         return room.clone(), torch.zeros_like(room, dtype=torch.bool)
     need, slack = _additions(p, acc, threshold)
@@ -109,7 +107,8 @@ def _additions(p: Tensor, acc: Tensor, threshold: float) -> Tuple[Tensor, Tensor
 
 
 def add_up(p: Tensor, acc: Tensor, room: Tensor, threshold_of) -> Tensor:
-    """As :func:`count_skips`, but step by step; ``threshold_of(j)`` returns the j-th next step's thresholds [N]."""
+    """The ``count`` of :func:`estimate_skips`, but step by step; ``threshold_of(j)`` returns the j-th next step's
+    thresholds [N]."""
     count = torch.zeros_like(room)
     waiting = room > 0
     step = 0
@@ -128,8 +127,8 @@ def before_rounding(p: Tensor, acc: Tensor) -> Tensor:
 
 
 def skip_until(p: Tensor, acc: Tensor, room: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
-    """:func:`count_skips` by additions alone, and ``acc`` [N] after the skipped steps, to the bit what repeated
-    addition gives.
+    """The ``count`` of :func:`estimate_skips`, but by additions alone, and ``acc`` [N] after the skipped steps, to the
+    bit what repeated addition gives.
 
     All floats of one binade, [2^e, 2^(e+1)), have the same distance, and their bits are consecutive integers. If one
     addition of p stays within a binade, the further ones grow by one constant until they leave it: a sum halfway
