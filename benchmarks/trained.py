@@ -78,7 +78,7 @@ def make_peers(loaded: Loaded) -> Dict[str, Loaded]:
     for packed in (False, True) if "lengths" in batch["net_input"] else (False,):
         model = copy.deepcopy(loaded.model)
         model.rnn = TorchRecurrence(loaded.options["cell"], model.rnn, packed)
-        model.has_gate, model.skip_prob, model.draws_updates = False, None, False
+        model.has_gate = model.decisions.exist = False
         peers[peer_name(loaded) + (", packed" if packed else "")] = dataclasses.replace(loaded, model=model)
     return peers
 
