@@ -35,6 +35,8 @@ BEST = "The best checkpoint by validation loss, instead of the last:\n\n"
 # What precedes a table on the page, which says nothing of tables without results
 LEADS = {"best/adding": BEST, "best/frequency-1ms": BEST, "imdb-400": "At 400 words:\n\n"}
 FINISHED = ("table", "row", "seed", "max_update", "minutes", "date", "machine")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BAR = "{percentage:3.0f}%|{bar}| of an estimated {total:.1f} hours of one core, {elapsed} < {remaining}{postfix}"
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ class Results:
     def alone(self) -> Iterator[None]:
         """A block in which no other process changes the results."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with (self.folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def add(self, job: Job, reports: Dict[str, Path], log: Path, minutes: float) -> None:
@@ -321,10 +323,6 @@ def count_signals() -> Iterator[List[int]]:
     finally:
         for name, handler in old.items():
             signal.signal(name, handler)
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-BAR = "{percentage:3.0f}%|{bar}| of an estimated {total:.1f} hours of one core, {elapsed} < {remaining}{postfix}"
 
 
 def sum_hours(jobs: Sequence[Job]) -> float:
