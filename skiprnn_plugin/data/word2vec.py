@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 DECIMAL = b"0123456789.-+e \n"  # the bytes of a text file, apart from its words
 MOST_OF_A_LINE = 2**16  # bytes; a vector of 1,000 numbers has up to 25,000 of them
-LARGEST = 1000.0  # word vectors have components around 1; training could not start from a damaged file's huge ones
+LIMIT = 1000.0  # word vectors have components around 1; training could not start from a damaged file's huge ones
 
 
 class _Header(NamedTuple):
@@ -63,8 +63,8 @@ def load_word_vectors(path: str, words: Sequence[str], dim: int) -> Dict[str, np
     except Exception as error:  # a file can be damaged, or be something else, in any way
         raise ValueError(f"{path}: can't be read as word2vec's vectors ({first_sentence(error)})") from error
     for word, vector in found.items():
-        if not (np.abs(vector) <= LARGEST).all():
-            raise ValueError(f"{path}: expected numbers of at most {LARGEST:g}, got others in the vector of {word!r}")
+        if not (np.abs(vector) <= LIMIT).all():
+            raise ValueError(f"{path}: expected numbers of at most {LIMIT:g}, got others in the vector of {word!r}")
     if left_out:
         logger.warning(f"{path}: left out {left_out:,} of {header.count:,} vectors, whose words can't be read")
     return {word: found[word] for word in words if word in found}

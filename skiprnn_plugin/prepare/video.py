@@ -19,7 +19,7 @@ NOT_VIDEOS = (".csv", ".npy", ".png", ".tsv", ".txt")
 NEARBY = 8  # frames; time stamps are sorted within a window of this many
 LONGEST = 600  # the most seconds that a frame is shown; a longer time means that a time stamp is wrong
 FINEST = 10**6  # the largest denominator of a frame rate, which is therefore at least 1 / FINEST
-LARGEST = 2**26  # the most pixels that a frame has; more pixels mean that the file is damaged
+MOST_PIXELS = 2**26  # of a frame; more mean that the file is damaged
 WHOLE = 0.95  # a file is cut off if it holds a smaller fraction of the duration that its header says
 
 
@@ -67,7 +67,7 @@ def decode_frames(path: Path, frame_rate: float) -> Iterator[DecodedFrame]:
     av = _import_av()
     with (
         _explained(path),
-        av.open(f"file:{path}", metadata_errors="replace", options={"max_pixels": str(LARGEST)}) as container,
+        av.open(f"file:{path}", metadata_errors="replace", options={"max_pixels": str(MOST_PIXELS)}) as container,
     ):
         rate = max(Fraction(frame_rate).limit_denominator(FINEST), Fraction(1, FINEST))
         yield from _sample(path, container, rate)
