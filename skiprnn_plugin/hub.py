@@ -49,7 +49,8 @@ class SkipRNNHub(nn.Module):
         """Stay in evaluation mode, whatever ``mode`` is. To train further, use ``model``."""
         return super().train(False)
 
-    def _check_task(self) -> None:
+    def check_task(self) -> None:
+        """Raises ValueError unless the task is one whose models can predict here."""
         if not is_sequence_task(self.task):
             model = type(self.model)
             raise ValueError(
@@ -77,7 +78,7 @@ class SkipRNNHub(nn.Module):
     @property
     def class_names(self) -> List[str]:
         """The names of the classes that the model predicts, or their numbers if they have no names."""
-        self._check_task()
+        self.check_task()
         return list(map(str, self.task.class_names or range(self.task.output_size)))
 
     def predict(self, arrays: Sequences, batch_size: int = 256) -> Union[np.ndarray, List[np.ndarray]]:
@@ -93,7 +94,7 @@ class SkipRNNHub(nn.Module):
                 predicts from its initial state.
             batch_size: how many sequences the model reads at once.
         """
-        self._check_task()
+        self.check_task()
         if self.task.predicts not in CRITERIONS:
             kinds = " or ".join(map(repr, CRITERIONS))
             raise ValueError(
@@ -119,7 +120,7 @@ class SkipRNNHub(nn.Module):
             encoded: sequences from :meth:`encode`; they are taken from the iterable one batch at a time.
             batch_size: as in :meth:`predict`.
         """
-        self._check_task()
+        self.check_task()
         check_size("batch_size", batch_size)
         encoded, start = iter(encoded), 0
         while batch := list(itertools.islice(encoded, batch_size)):
@@ -146,7 +147,7 @@ class SkipRNNHub(nn.Module):
         Raises ValueError for a model that needs more than the samples so far: one that is bidirectional, that keeps the
         end of a longer sequence (``--crop tail``), that reads texts or images as a whole, or that skips at random.
         """
-        self._check_task()
+        self.check_task()
         frames = getattr(self.task, "frames", None)
         if not getattr(self.task, "encodes_steps", False):
             raise ValueError(
@@ -179,7 +180,7 @@ class SkipRNNHub(nn.Module):
 
         Raises ValueError if ``raw`` is not a sequence of this task.
         """
-        self._check_task()
+        self.check_task()
         expected = f"shape [T, {self.task.input_size}]"
         if self.reads_words:
             expected = "a text or token ids [T]" if "texts" in self.input_kinds else "token ids [T]"
@@ -208,7 +209,7 @@ class SkipRNNHub(nn.Module):
 
     def _encode_all(self, arrays: Sequences) -> Iterator[Tensor]:
         """Encode all sequences by :meth:`encode`; a ValueError names the argument ``arrays`` and the sequence."""
-        self._check_task()
+        self.check_task()
         if isinstance(arrays, str) or getattr(arrays, "ndim", 1) == 0:
             raise ValueError(f"arrays: expected a list of sequences, got one {type(arrays).__name__}")
         takes_arrays = not self.reads_words and getattr(self.task, "takes_arrays", False)

@@ -62,7 +62,7 @@ def collect_parts(hub: "SkipRNNHub") -> Parts:
     Raises:
         ValueError: the model reads something else than numbers, or can't decide step by step; the message says why.
     """
-    hub._check_task()
+    hub.check_task()
     _check_model(hub)
     rnn, task, gated = hub.model.rnn, hub.task, hub.cfg.model.update_rule == "learned"
     statistics = getattr(getattr(task, "frames", None), "statistics", None)

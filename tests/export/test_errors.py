@@ -59,7 +59,7 @@ def make_hub(update_rule="learned", reads_words=False, length=None, own=None, **
     task = SimpleNamespace(frames=frames, predicts="classes", per_step=False)
     cfg = SimpleNamespace(model=SimpleNamespace(update_rule=update_rule))
     hub = SimpleNamespace(model=model, task=task, cfg=cfg, reads_words=reads_words, class_names=["a", "b"])
-    hub._check_task = lambda: None
+    hub.check_task = lambda: None
     return hub
 
 
