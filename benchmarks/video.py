@@ -15,13 +15,12 @@ from skiprnn_plugin.cli.command import as_table, run_command
 from skiprnn_plugin.prepare.frame_encoder import FrameEncoder
 from skiprnn_plugin.prepare.video import read_frames
 
+from .command import check_options
 from .machine import describe_machine
 
 
 def run(args: argparse.Namespace) -> str:
-    for name in ("threads", "frames"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name}: expected at least 1, got {getattr(args, name)}")
+    check_options(args, {"threads": 1, "frames": 1})
     torch.set_num_threads(args.threads)
     try:
         encoder = FrameEncoder(args.weights)
