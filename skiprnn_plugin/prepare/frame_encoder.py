@@ -115,7 +115,8 @@ def _load(network: torch.nn.Module, content: bytes, path: Path) -> None:
         raise ValueError(f"{path}: expected finite weights")
 
 
-ENCODING = ("frame_rate", "dtype", "encoder", "weights", "weights_crc32")  # the keys of an encoding in prepare.json
+DESCRIPTION = {"encoder": str, "weights": str, "weights_crc32": int}  # the types of a FrameEncoder.description
+ENCODING = ("frame_rate", "dtype", *DESCRIPTION)  # the keys of an encoding in prepare.json
 
 
 class Encoding(NamedTuple):
@@ -124,7 +125,7 @@ class Encoding(NamedTuple):
     Attributes:
         frame_rate: the number of frames in a second.
         dtype: the type of the stored numbers.
-        encoder: the :attr:`FrameEncoder.description`, with the keys ``encoder``, ``weights`` and ``weights_crc32``.
+        encoder: the :attr:`FrameEncoder.description`, with the keys of :data:`DESCRIPTION`.
     """
 
     frame_rate: float
@@ -145,9 +146,7 @@ def read_encoding(folder: Path, record: Optional[Mapping[str, Any]] = None) -> E
     try:
         if record is None:
             record = read_record(folder)
-        encoder = {
-            name: kind(record[name]) for name, kind in (("encoder", str), ("weights", str), ("weights_crc32", int))
-        }
+        encoder = {name: kind(record[name]) for name, kind in DESCRIPTION.items()}
         return Encoding(float(record["frame_rate"]), np.dtype(str(record["dtype"])), encoder)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
