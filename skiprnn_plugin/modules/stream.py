@@ -52,9 +52,6 @@ class Snapshot(NamedTuple):
     int8: bool = False
 
 
-Recipe = Snapshot  # its name in streams that an earlier version has pickled
-
-
 class Stream:
     """Sequences that are read sample by sample, each at a time of its own; made by ``stream`` of a Skip RNN module.
 
