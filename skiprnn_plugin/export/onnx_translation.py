@@ -92,10 +92,12 @@ def _make_graph(given, num_weights: int, options) -> Graph:
 
     body = Graph(graph)
     old = {name: f"{name}_before" for name in (*cells.states, "p", "acc")}
-    if "begin" in given:
-        is_real = body.op("And", body.op("GreaterOrEqual", "time_step", "begin"), body.op("Less", "time_step", "end"))
-    elif "end" in given:
-        is_real = body.op("Less", "time_step", "end")
+    bounds = {"begin": "GreaterOrEqual", "end": "Less"}
+    within = [body.op(compare, "time_step", bound) for bound, compare in bounds.items() if bound in given]
+    if len(within) == 2:
+        is_real = body.op("And", *within)
+    elif within:
+        is_real = within[0]
     else:
         batch = body.op("Shape", "x", start=0, end=1)
         is_real = body.op("Expand", true, batch)

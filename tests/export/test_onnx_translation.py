@@ -10,6 +10,7 @@ from torch.export import Dim
 
 from skiprnn_plugin.export import onnx_translations
 from skiprnn_plugin.modules import SkipGRU, SkipLSTM, SkipRNN
+from skiprnn_plugin.ops import Gate, LayerWeights, SkipState, skip_scan
 
 from ..command_line import ROOT
 
@@ -64,6 +65,36 @@ def test_any_batch_and_any_number_of_steps(name, opset, tmp_path):
             expected, expected_updates = model(x, lengths)
         np.testing.assert_allclose(output, expected, atol=1e-5)
         np.testing.assert_array_equal(updates, expected_updates)
+
+
+class PaddedOnTheLeft(nn.Module):
+    """A model of its own on ``skip_scan``, whose sequences all end at the last step."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = SkipGRU(3, 5, update_bias=-0.5)
+
+    def forward(self, x, offsets):
+        rnn = self.rnn
+        weights = [LayerWeights(rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0, rnn.bias_hh_l0)]
+        state, gate = SkipState(rnn.initial_h.expand(-1, len(x), -1)), Gate(rnn.update_weight, rnn.update_bias)
+        output, state, updates = skip_scan(x, weights, state, gate, cell="gru", offsets=offsets)
+        return output, state.h, state.p, state.acc, updates
+
+
+def test_padding_on_the_left_alone(tmp_path):
+    torch.manual_seed(8)
+    model, path = PaddedOnTheLeft(), tmp_path / "model.onnx"
+    shapes = {"x": DYNAMIC, "offsets": {0: Dim.DYNAMIC}}
+    example, table = (torch.randn(2, 7, 3), torch.tensor([0, 4])), onnx_translations()
+    torch.onnx.export(
+        model, example, path, dynamo=True, dynamic_shapes=shapes, verbose=False, custom_translation_table=table
+    )
+    x, offsets = torch.randn(4, 9, 3), torch.tensor([2, 0, 9, 5])
+    got = onnxruntime.InferenceSession(path).run(None, {"x": x.numpy(), "offsets": offsets.numpy()})
+    with torch.no_grad():
+        for value, expected in zip(got, model(x, offsets), strict=True):
+            np.testing.assert_allclose(value, expected, atol=1e-5)
 
 
 @pytest.mark.thorough
