@@ -38,7 +38,7 @@ def describe_os_error(error: OSError) -> str:
 
 def describe_encoding_error(error: UnicodeDecodeError) -> str:
     """What is wrong with a text file, such as one of a spreadsheet program in its country's encoding."""
-    return f"expected UTF-8 text, got a byte that is not ({error.reason})"
+    return f"expected {error.encoding.upper()} text, got a byte that is not ({error.reason})"
 
 
 def first_sentence(error: BaseException) -> str:

@@ -83,7 +83,7 @@ def test_arrays_for_an_embedding_in_a_program(checkpoints):
         ("own_notes", ["levels.npy"], "levels.npy: expected a file .notes, as models of task own_notes read"),
         ("own_notes", ["--text", "c"], "--text: expected a model that reads texts, got one of task own_notes"),
         ("own_notes", ["noise.notes"], "noise.notes: expected notes c, e, g, got c, h"),
-        ("own_notes", ["latin.notes"], "latin.notes: can't be read (UnicodeDecodeError: "),
+        ("own_notes", ["latin.notes"], "latin.notes: expected UTF-8 text, got a byte that is not ("),
         ("own_levels", ["film.txt"], "film.txt: expected a file .npy or .csv or .tsv or .png, as models of"),
         ("own_subtitles", ["levels.npy"], "levels.npy: expected a file .txt or .mp4, as models of task own_subtitles"),
         ("own_films", ["levels.npy"], "levels.npy: expected a video, as models of task own_films read"),
