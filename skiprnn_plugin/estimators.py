@@ -157,7 +157,7 @@ class SkipRNNEstimator(BaseEstimator):
         with quiet_imports():
             from .prepare.splits import divide_classes
             from .prepare.write_features import Source, write_features
-            from .training import choose_stage, plan_training, train
+            from .training import choose_checkpoint, plan_training, train
         labels, seed = self._read_labels(y, len(arrays)), params["random_state"]
         splits = divide_classes(labels.groups, {"valid": params["validation_fraction"]}, seed)
         if "valid" not in splits:
@@ -169,7 +169,7 @@ class SkipRNNEstimator(BaseEstimator):
             for place, (split, text) in enumerate(zip(splits, labels.texts))
         ]
         options = {name: params[name] for name in PLANNED}
-        choose = choose_stage(self._predicts, params["target_fraction"], params["good_enough"])
+        choose = choose_checkpoint(self._predicts, params["target_fraction"], params["good_enough"])
         # float32 can't tell large numbers that differ little, such as times
         is_exact = all(np.can_cast(array.dtype, np.float32) for array in arrays)
         with tempfile.TemporaryDirectory() as folder:

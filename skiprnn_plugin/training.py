@@ -33,7 +33,7 @@ from .reading import show_progress
 VALIDATIONS = 25  # in a training
 TASKS = {"classes": "feature_classification", "numbers": "feature_regression"}
 LOCK = threading.RLock()  # around what changes global state
-TOLERANCE = 1.2  # a stage counts as having reached the target with at most this many times the samples
+TOLERANCE = 1.2  # a checkpoint has reached the target if it uses at most this many times the samples
 
 
 class Plan(NamedTuple):
@@ -109,8 +109,8 @@ class Metric(NamedTuple):
 
     Attributes:
         name: as it is logged.
-        compared: the logged number by which stages are compared: the metric, or for numbers the task loss, half the
-            mean squared error of outputs at standard deviation 1, as outputs can have different units.
+        compared: the logged number by which checkpoints are compared: the metric, or for numbers the task loss, half
+            the mean squared error of outputs at standard deviation 1, as outputs can have different units.
         sign: 1 if more is better, -1 if less is.
         deviation: its standard error, from its value and the number of sequences. That of a mean squared error is the
             one of errors with a normal distribution.
@@ -135,7 +135,9 @@ METRICS = {
 }
 
 
-def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_enough: Optional[float] = None) -> Choose:
+def choose_checkpoint(
+    predicts: str, target_fraction: Optional[float] = None, good_enough: Optional[float] = None
+) -> Choose:
     """Chooses the checkpoint that :func:`train` keeps.
 
     With ``good_enough``, of the checkpoints whose metric is at least as good, the one that uses the fewest samples; if
@@ -150,9 +152,9 @@ def choose_stage(predicts: str, target_fraction: Optional[float] = None, good_en
 
     def choose(history: List[Dict[str, float]], size: int) -> int:
         name = metric.compared if good_enough is None else metric.name
-        values = [metric.sign * stage[name] for stage in history]
+        values = [metric.sign * measured[name] for measured in history]
         values = [-math.inf if math.isnan(value) else value for value in values]
-        used = [stage["update_fraction"] for stage in history]
+        used = [measured["update_fraction"] for measured in history]
 
         def best(places: Iterable[int]) -> int:
             return max(places, key=lambda place: (values[place], -used[place]))
@@ -192,7 +194,7 @@ class Trained(NamedTuple):
     """A trained model.
 
     Attributes:
-        checkpoint: the content of fairseq's checkpoint file of the stage that was chosen.
+        checkpoint: the content of the checkpoint that was chosen, a file of fairseq.
         history: what was measured in each validation, with ``num_updates``, the training updates before it.
     """
 
@@ -284,7 +286,7 @@ def configure(plan: Plan, save_dir: str) -> DictConfig:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """A block in which fairseq's notes on its progress are not logged, nor warnings of what fairseq asks of torch, nor
-    those of the criterion about the last stage's samples, as another may be chosen."""
+    those of the criterion about the samples used at the end, as another checkpoint may be chosen."""
     with quiet_training(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", message=".*pin_memory")

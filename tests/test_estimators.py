@@ -29,7 +29,7 @@ from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, as_targets, name_classes
 from skiprnn_plugin.parameters import draw_seed
 from skiprnn_plugin.quiet import quiet_imports
-from skiprnn_plugin.training import choose_stage
+from skiprnn_plugin.training import choose_checkpoint
 
 from .command_line import ROOT, run
 from .forked import run_forked
@@ -196,39 +196,39 @@ def test_a_target_is_for_the_budget():
     assert model.hub_.cfg.criterion.target_fraction == 0.01
 
 
-def stage(accuracy, fraction):
+def measured(accuracy, fraction):
     return {"accuracy": accuracy, "update_fraction": fraction}
 
 
 @pytest.mark.parametrize(
-    "target, stages, expected",
+    "target, history, expected",
     [
-        (None, [stage(0.9, 0.9), stage(1.0, 0.9), stage(1.0, 0.5)], 2),
-        (0.25, [stage(1.0, 0.9), stage(1.0, 0.29), stage(1.0, 0.27), stage(0.33, 0.004)], 2),
-        (0.25, [stage(0.9, 0.9), stage(0.86, 0.2)], 1),  # within the standard error, 0.04
-        (0.25, [stage(1.0, 0.9), stage(55 / 56, 0.2)], 1),  # one error of 56 is no proof that it is worse
-        (0.25, [stage(1.0, 0.9), stage(53 / 56, 0.2)], 0),
-        (0.25, [stage(0.9, 0.9), stage(0.9, 0.4), stage(0.8, 0.2)], 1),
-        (None, [stage(math.nan, 0.1), stage(0.9, 0.9)], 1),
+        (None, [measured(0.9, 0.9), measured(1.0, 0.9), measured(1.0, 0.5)], 2),
+        (0.25, [measured(1.0, 0.9), measured(1.0, 0.29), measured(1.0, 0.27), measured(0.33, 0.004)], 2),
+        (0.25, [measured(0.9, 0.9), measured(0.86, 0.2)], 1),  # within the standard error, 0.04
+        (0.25, [measured(1.0, 0.9), measured(55 / 56, 0.2)], 1),  # one error of 56 is no proof that it is worse
+        (0.25, [measured(1.0, 0.9), measured(53 / 56, 0.2)], 0),
+        (0.25, [measured(0.9, 0.9), measured(0.9, 0.4), measured(0.8, 0.2)], 1),
+        (None, [measured(math.nan, 0.1), measured(0.9, 0.9)], 1),
     ],
 )
-def test_which_stage_is_chosen(target, stages, expected):
+def test_which_checkpoint_is_chosen(target, history, expected):
     """A gate that has closed is not preferred for its thrift."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert choose_stage("classes", target)(stages, 56) == expected
+        assert choose_checkpoint("classes", target)(history, 56) == expected
 
 
-def test_keeps_the_stage_that_is_chosen(monkeypatch):
+def test_keeps_the_checkpoint_that_is_chosen(monkeypatch):
     """Of validations after every so many training updates, and one at the end."""
     seen = []
     monkeypatch.setattr(
-        "skiprnn_plugin.training.choose_stage",
+        "skiprnn_plugin.training.choose_checkpoint",
         lambda *options: lambda history, size: seen.append((history, size)) or 1,
     )
     model = small(max_updates=27).fit(*make_recordings(18, seed=0))
     ((history, size),) = seen
-    assert [stage["num_updates"] for stage in history] == [*range(2, 27, 2), 27]
+    assert [validation["num_updates"] for validation in history] == [*range(2, 27, 2), 27]
     assert size == 3  # recordings held out
     state = torch.load(io.BytesIO(model.checkpoint_), weights_only=False)
     assert state["optimizer_history"][-1]["num_updates"] == history[1]["num_updates"]

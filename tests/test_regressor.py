@@ -14,7 +14,7 @@ from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.data.features import FolderFacts, Statistics
 from skiprnn_plugin.estimator_inputs import as_targets
-from skiprnn_plugin.training import choose_stage
+from skiprnn_plugin.training import choose_checkpoint
 
 from . import command_line
 from .command_line import ROOT
@@ -111,18 +111,18 @@ def test_scores_alike_without_scikit_learn():
 
 
 @pytest.mark.parametrize(
-    "target, stages, expected",
+    "target, validations, expected",
     [
         (None, [(0.5, 0.2), (0.1, 0.9), (0.1, 0.5)], 2),
         (0.25, [(0.1, 0.9), (0.12, 0.29), (0.3, 0.01)], 1),  # the standard error is 0.022
         (0.25, [(0.1, 0.9), (0.13, 0.29), (0.3, 0.01)], 0),
     ],
 )
-def test_which_stage_is_chosen(target, stages, expected):
-    history = [{"mse": 9 - loss, "task_loss": loss, "update_fraction": fraction} for loss, fraction in stages]
+def test_which_checkpoint_is_chosen(target, validations, expected):
+    history = [{"mse": 9 - loss, "task_loss": loss, "update_fraction": fraction} for loss, fraction in validations]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert choose_stage("numbers", target)(history, 40) == expected
+        assert choose_checkpoint("numbers", target)(history, 40) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_thriftiest_of_those_that_are_good_enough(predicts, metric, good, ex
     history = [{metric: value, "update_fraction": fraction} for value, fraction in values]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert choose_stage(predicts, 0.25, good_enough=good)(history, 50) == expected
+        assert choose_checkpoint(predicts, 0.25, good_enough=good)(history, 50) == expected
     messages = [str(warning.message).partition(" on ")[0] for warning in caught]
     missed = ["good_enough: expected a checkpoint with mse 0.01 or better, the best one has 0.1"]
     assert messages == (missed if good == 0.01 else [])

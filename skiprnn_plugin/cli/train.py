@@ -293,11 +293,11 @@ def _check_splits(data: Path, present: Set[str]) -> None:
 
 def _train(args: argparse.Namespace, prepared: _Prepared) -> Path:
     from ..parameters import describe
-    from ..training import choose_stage, plan_training, train
+    from ..training import choose_checkpoint, plan_training, train
 
     data, predicts, params = prepared
     planned = {name: params[name] for name in PLANNED if name in params}
-    choose = choose_stage(predicts, params["target_fraction"], params["good_enough"])
+    choose = choose_checkpoint(predicts, params["target_fraction"], params["good_enough"])
     try:
         plan = plan_training(data, predicts, seed=params["random_state"], **planned)
         with _shown_warnings():
