@@ -52,6 +52,18 @@ def _sigmoid_exp2(x):
 
 
 @triton.jit
+def exact_sigmoid(x):
+    """With a division, which is rounded correctly. For the backward pass, which multiplies by derivatives of every
+    update: with :func:`sigmoid`, gradients through a hundred updates are off by up to 1e-4 of the largest one."""
+    return tl.math.div_rn(1.0, 1 + tl.math.exp2(x * -LOG2_E))
+
+
+@triton.jit
+def exact_tanh(x):
+    return 2 * exact_sigmoid(2 * x) - 1
+
+
+@triton.jit
 def load_weights(w, H: tl.constexpr, HP: tl.constexpr, PRECISION: tl.constexpr):
     """A gate's weights [H, H] in the shape that :func:`product` multiplies: [HP, HP], or, for ``ieee``, [HP,
     HP / COLUMNS, COLUMNS]."""

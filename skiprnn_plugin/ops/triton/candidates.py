@@ -13,7 +13,7 @@ b'_n, the factors f_j of an update make the gradients of the gates' arguments
 import triton
 import triton.language as tl
 
-from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, sigmoid, tanh
+from .arithmetic import GRU, GRU_RESET_BEFORE, LSTM, RNN, exact_sigmoid, exact_tanh
 
 NUM_FACTORS = {"lstm": 6, "gru": 5, "gru_reset_before": 5, "rnn": 1}
 
@@ -84,13 +84,13 @@ def candidates_kernel(
     h = tl.load(states + at_state, mask=mask, other=0.0).to(tl.float32)
     first = _gate(projected, at_projected, recurrent, at_recurrent, 0, P, mask)
     if CELL == LSTM:
-        i = sigmoid(first)
-        f = sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 1, P, mask))
-        g = tanh(_gate(projected, at_projected, recurrent, at_recurrent, 2, P, mask))
-        o = sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 3, P, mask))
+        i = exact_sigmoid(first)
+        f = exact_sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 1, P, mask))
+        g = exact_tanh(_gate(projected, at_projected, recurrent, at_recurrent, 2, P, mask))
+        o = exact_sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 3, P, mask))
         c = tl.load(states + at_state + L * P, mask=mask, other=0.0).to(tl.float32)
         new_c = f * c + i * g
-        tanh_c = tanh(new_c)
+        tanh_c = exact_tanh(new_c)
         new_h = o * tanh_c
         tl.store(candidates + at_candidate + L * P, new_c, mask=mask)
         tl.store(factors + at_factor, o * (1 - tanh_c * tanh_c), mask=update)
@@ -100,20 +100,20 @@ def candidates_kernel(
         tl.store(factors + at_factor + 4 * P, tanh_c * o * (1 - o), mask=update)
         tl.store(factors + at_factor + 5 * P, f, mask=update)
     elif CELL == RNN:
-        new_h = tanh(first)
+        new_h = exact_tanh(first)
         tl.store(factors + at_factor, 1 - new_h * new_h, mask=update)
     elif RESET:
-        tl.store(reset + at_reset, sigmoid(first) * h, mask=mask)
+        tl.store(reset + at_reset, exact_sigmoid(first) * h, mask=mask)
     else:
-        r = sigmoid(first)
-        z = sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 1, P, mask))
+        r = exact_sigmoid(first)
+        z = exact_sigmoid(_gate(projected, at_projected, recurrent, at_recurrent, 1, P, mask))
         if CELL == GRU:
             u = tl.load(recurrent + at_recurrent + 2 * P, mask=mask, other=0.0).to(tl.float32)
             u += tl.load(bias_n + units, mask=units < H, other=0.0).to(tl.float32)[None, :]
             product = r * u
         else:
             product = tl.load(reset_product + at_reset, mask=mask, other=0.0).to(tl.float32)
-        n = tanh(tl.load(projected + at_projected + 2 * P, mask=mask, other=0.0).to(tl.float32) + product)
+        n = exact_tanh(tl.load(projected + at_projected + 2 * P, mask=mask, other=0.0).to(tl.float32) + product)
         new_h = n + z * (h - n)
         d_n = (1 - z) * (1 - n * n)
         d_z = (h - n) * z * (1 - z)
