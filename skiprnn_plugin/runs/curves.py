@@ -36,7 +36,11 @@ def collect_curves(histories: Sequence[History], metric: str, over: str, *, skip
         if any(over not in validation for validation in history.validations):
             raise UserError(f"--over: expected updates, as {history.path} does not tell the epoch of a validation")
         if not (has_metric(history, metric) or skip_missing):
-            raise UserError(f"{history.path}: has no metric {metric!r}; these runs have: {list_metrics(histories)}")
+            known = list_metrics(validation for run in histories for validation in run.validations)
+            raise UserError(
+                f"{history.path}: expected a metric that all its validations have, got {metric!r}; those of these runs "
+                f"have: {known}"
+            )
     return [
         Curve(repeats.label, repeats.rule, *_join(repeats.runs, metric, over))
         for repeats in group_repeats(histories)

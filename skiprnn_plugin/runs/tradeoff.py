@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..arguments import UserError
 from .rows import TRAINING, describe_experiment, find_departures, find_row, find_table_of, name_experiment
@@ -84,10 +84,10 @@ def find_experiment(runs: Sequence[Run]) -> str:
     return experiment
 
 
-def list_metrics(runs: Sequence[Run]) -> str:
-    """The metrics of the model that all runs have."""
-    common = set.intersection(*(set(run.metrics) for run in runs))
-    return ", ".join(sorted(name for name in common.difference(SPEED, ["num_updates"]) if not name.startswith("_")))
+def list_metrics(validations: Iterable[Mapping[str, float]]) -> str:
+    """The metrics of the model that all validations have."""
+    common = set.intersection(*map(set, validations)).difference(SPEED, ["num_updates", "epoch"])
+    return ", ".join(sorted(name for name in common if not name.startswith("_")))
 
 
 def find_metric(runs: Sequence[Run]) -> str:
@@ -95,7 +95,7 @@ def find_metric(runs: Sequence[Run]) -> str:
     for name in METRICS:
         if all(name in run.metrics for run in runs):
             return name
-    raise UserError(f"--metric: needed for these runs; they have: {list_metrics(runs)}")
+    raise UserError(f"--metric: needed for these runs; they have: {list_metrics(run.metrics for run in runs)}")
 
 
 def _check_metric(runs: Sequence[Run], name: str) -> None:
@@ -103,7 +103,8 @@ def _check_metric(runs: Sequence[Run], name: str) -> None:
     for run in runs:
         if name not in run.metrics:
             note = ", which a checkpoint gives, evaluated again" if name in UPDATES else ""
-            raise UserError(f"{run.path}: has no metric {name!r}{note}; these runs have: {list_metrics(runs)}")
+            known = list_metrics(run.metrics for run in runs)
+            raise UserError(f"{run.path}: has no metric {name!r}{note}; these runs have: {known}")
         value = run.metrics[name]
         if not math.isfinite(value) or (name in LOGARITHMIC and value <= 0):
             raise UserError(f"{run.path}: expected a number {wanted} for {name}, got {value}")

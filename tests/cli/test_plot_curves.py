@@ -10,7 +10,7 @@ from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.plot import main
 from skiprnn_plugin.cli.train import main as train
 from skiprnn_plugin.runs.groups import group_runs
-from skiprnn_plugin.runs.history import read_log_history
+from skiprnn_plugin.runs.history import read_histories, read_log_history
 from skiprnn_plugin.runs.run import Run
 from skiprnn_plugin.runs.saved import as_saved
 from skiprnn_plugin.runs.tables import TABLES
@@ -93,8 +93,9 @@ def test_a_resumed_run(log):
         validation(200, mse=2),
         validation(300, mse=3),
     ]
-    history = read_log_history(log("run", parts), "valid")
+    history = read_log_history(log("run", parts, SEED2), "valid")
     assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(100, 1), (200, 2), (300, 3)]
+    assert history.options["seed"] == 1  # of the last part
     # The same from the start, with another interval
     history = read_log_history(log("run", [*parts, config, validation(50, mse=9)]), "valid")
     assert [(logged["num_updates"], logged["mse"]) for logged in history.validations] == [(50, 9)]
@@ -112,7 +113,8 @@ def test_over_epochs(plot, log):
 
 @pytest.mark.parametrize("split", ["valid", "train"])
 def test_another_metric_and_split(plot, log, split):
-    run = log("run", [validation(100, split, update_fraction=f) for split, f in (("valid", 0.5), ("train", 0.75))])
+    logged = (("valid", 0.5), ("train", 0.75), ("other_valid", 0.25), ("other_train", 0.25))
+    run = log("run", [validation(100, split, update_fraction=fraction) for split, fraction in logged])
     lines, _, _, axes = plot(run, "--metric", "update_fraction", "--split", split)
     assert lines == {"Skip GRU, λ=1e-5": [(100, {"valid": 0.5, "train": 0.75}[split])]}
     assert axes.figure.get_suptitle() == f"Adding task, split {split}"
@@ -133,6 +135,10 @@ def test_samples_used_below_the_metric(plot, log):
     assert [row[2:4] for row in rows[2:]] == [["200", "1"], ["3", ""]]
     # One panel for models that never skip; others for other metrics
     *_, axes = plot(log("full", [validation(100, mse=1, update_fraction=1)]))
+    assert len(axes.figure.axes) == 1
+    # Of a model whose runs do not all say it, none
+    repeated = log("repeated", [validation(n, mse=n) for n in (100, 200)], SEED2)
+    *_, axes = plot(own, repeated)
     assert len(axes.figure.axes) == 1
     lines, *_, axes = plot(own, "--metric", "loss", "--metric", "mse")
     assert list(map(points, axes.figure.axes)) == [
@@ -181,7 +187,10 @@ def test_runs_of_a_report_that_keeps_their_validations(plot, fails, log, tmp_pat
 @pytest.mark.parametrize(
     "options, named",
     [
-        (["--metric", "accuracy"], "run.log: has no metric 'accuracy'; these runs have: loss, mse"),
+        (
+            ["--metric", "bleu"],  # which later validations have, as after a run was resumed with an option that adds it
+            "run.log: expected a metric that all its validations have, got 'bleu'; those of these runs have: loss, mse",
+        ),
         (["--split", "test"], "run.log: no validation of split 'test'"),
         (["--output", "curves.gif"], "--output curves.gif: expected a name that ends in .png or .pdf or .svg"),
         (["{checkpoint}"], "checkpoint_last.pt: expected a log of fairseq-train, or a model of skiprnn-train or an "),
@@ -193,7 +202,7 @@ def test_runs_of_a_report_that_keeps_their_validations(plot, fails, log, tmp_pat
     ],
 )
 def test_names_what_is_wrong(fails, log, tiny, tiny_frequency, tmp_path, options, named):
-    path = log("run", [validation(100, mse=1)])
+    path = log("run", [validation(100, mse=1), validation(200, mse=1, bleu=1)])
     log("damaged", [validation(100, mse="much"), validation(200, mse=1)], SEED2)
     (tmp_path / "broken.pt").write_bytes(b"")
     places = {"folder": tmp_path, "checkpoint": tiny["seed1"].checkpoint, "wave": tiny_frequency["1"].log}
@@ -225,6 +234,8 @@ def test_a_model_without_a_log(plot, fails, trained):
     assert other == list(zip(range(1, 6), accuracies[2]))
     assert [[row[1], row[-1]] for row in rows[2:]] == [["5", "2"], ["5", "1"]]
     assert axes.figure.get_suptitle() == "Feature classification, split valid; mean and range of 1 or 2 runs"
+    (history,) = read_histories(runs[0] / "checkpoint_best.pt", "valid")
+    assert history.metrics == history.validations[-1]
     for option, value, message in (
         ("--over", "epochs", "--over: expected updates, as "),
         ("--split", "test", "--split: expected valid, the split that "),

@@ -15,6 +15,7 @@ from skiprnn_plugin.runs.find import find_file, find_files
         (["checkpoint_best.pt", "checkpoint_last.pt", "train.log"], "best", "checkpoint_best.pt"),
         (["checkpoint_best.pt", "train.log"], None, "train.log"),  # the best one is not the end of the training
         (["checkpoint_best.pt", "samples.png"], None, "checkpoint_best.pt"),  # skiprnn-train
+        (["._train.log", "train.log"], None, "train.log"),  # macOS puts the former beside it
     ],
     ids=str,
 )
