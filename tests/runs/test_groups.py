@@ -26,8 +26,15 @@ def test_runs_of_two_tasks_are_two_lines():
     ]
 
 
-@pytest.mark.parametrize("cost, departs", [(1e-5, True), (1e-3, False)])
-def test_only_a_run_that_repeats_a_row_departs_from_the_paper(cost, departs):
-    (line,) = group({"cost_per_sample": cost, "hidden_size": 8})
-    expected = [f"{line.label}: the paper has hidden_size 110, the run has 8"] if departs else []
-    assert list(find_faults([line], ADDING, ())) == expected
+@pytest.mark.parametrize(
+    "options, faults",
+    [
+        ({"hidden_size": 8}, ["the paper has hidden_size 110, the run has 8"]),
+        ({"hidden_size": 8, "cost_per_sample": 1e-3}, []),  # it repeats no row
+        ({"gru_reset": "after"}, ["the paper has gru_reset before, the run has after"]),
+        ({"gru_reset": "after", "cell": "lstm"}, []),
+    ],
+)
+def test_where_a_run_departs_from_the_paper(options, faults):
+    (line,) = group(options)
+    assert list(find_faults([line], ADDING, ())) == [f"{line.label}: {fault}" for fault in faults]
