@@ -188,7 +188,7 @@ def test_runs_of_a_report_that_keeps_their_validations(plot, fails, log, tmp_pat
     "options, named",
     [
         (
-            ["--metric", "bleu"],  # which later validations have, as after a run was resumed with an option that adds it
+            ["--metric", "bleu"],  # which only later validations have
             "run.log: expected a metric that all its validations have, got 'bleu'; those of these runs have: loss, mse",
         ),
         (["--split", "test"], "run.log: no validation of split 'test'"),

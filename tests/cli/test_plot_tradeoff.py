@@ -161,9 +161,9 @@ def test_an_architecture_of_ones_own(plot, tiny, tmp_path):
 @pytest.mark.parametrize(
     "options, fraction",
     [
-        (PAPER, 0.507),
-        ({**PAPER, **FULL}, 1.0),
-        ({**PAPER, "lr": [1e-3]}, 0.507),  # the same model, trained otherwise
+        (PAPER, (0.507, 0.026)),
+        ({**PAPER, **FULL}, (1.0, 0.0)),
+        ({**PAPER, "lr": [1e-3]}, (0.507, 0.026)),  # the same model, trained otherwise
         ({**PAPER, "cost_per_sample": 2e-5}, None),  # no row of the paper's
         ({**PAPER, "sequence_length": 30}, None),  # another task
         ({**PAPER, **RANDOM, "skip_prob": 0.5}, None),  # which the paper has as not solved, without an MSE
@@ -177,7 +177,10 @@ def test_the_papers_own_numbers(plot, log, options, fraction):
     if fraction is None:
         assert "paper" not in drawn(figure)
     else:
-        assert drawn(figure)["paper"][0] == [(fraction, pytest.approx(1 / 600))]
+        (mean, spread), mse = fraction, pytest.approx(1 / 600)
+        points, bars = drawn(figure)["paper"]
+        assert points == [(mean, mse)]
+        assert bars == [[(pytest.approx(mean - spread), mse, pytest.approx(mean + spread), mse)]]
 
 
 def test_the_other_task(plot, tiny_frequency):

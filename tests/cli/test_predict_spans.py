@@ -33,9 +33,11 @@ PREDICTION = Prediction(VALUES, "walk", np.array([1, 0, 0, 1], dtype=bool), 0.00
         (None, range(4), [("walk", "0.5000", "0", "1"), ("run", "0.7500", "1", "3"), ("walk", "0.8750", "3", "4")]),
         (2.0, range(6, 10), [("walk", "0.5000", "3.000", "3.500"), ("run", "0.7500", "3.500", "4.500"),
                              ("walk", "0.8750", "4.500", "5.000")]),
+        (None, range(6, 10), [("walk", "0.5000", "6", "7"), ("run", "0.7500", "7", "9"),
+                              ("walk", "0.8750", "9", "10")]),
         (None, range(2), [("walk", "0.5000", "0", "1"), ("run", "0.7500", "1", "2")]),
     ],
-    ids=["seconds", "steps", "cropped before", "filled up"],
+    ids=["seconds", "steps", "cropped before", "cropped before, in steps", "filled up"],
 )  # fmt: skip
 def test_rows(frame_rate, kept, expected):
     rows = as_rows(make_hub(frame_rate), Input("x.npy", None, kept), PREDICTION, 0.5)
