@@ -151,16 +151,19 @@ def test_training_data_depend_on_the_seed():
     ids=["at-the-limit", "above", "never", "as-soon-as-solved"],
 )
 @pytest.mark.parametrize("solved", [0.0, 1.0])
-def test_stop_rule(fraction, limit, stops, solved):
+@pytest.mark.parametrize("save_interval, is_saved", [(10, True), (20, False)], ids=["saved", "not-saved"])
+def test_stop_rule(fraction, limit, stops, solved, save_interval, is_saved):
+    """It ends at once only where the model of the validation is saved."""
     cfg = OmegaConf.create({
         "task": {**vars(AddingConfig()), "seed": 1, "stop_update_fraction": limit},
         "optimization": {"max_update": 1000, "stop_min_lr": -1.0},
-        "dataset": {"validate_interval": 10}, "checkpoint": {"save_interval": 10, "best_checkpoint_metric": "solved"},
+        "dataset": {"validate_interval": 10},
+        "checkpoint": {"save_interval": save_interval, "best_checkpoint_metric": "solved"},
     })  # fmt: skip
     task = AddingTask(cfg.task)
     task.post_validate(None, {"solved": solved, "update_fraction": fraction, "num_updates": 300}, None)
     assert cfg.optimization.max_update == (300 if stops and solved else 1000)
-    assert (cfg.optimization.stop_min_lr == float("inf")) == bool(stops and solved)
+    assert (cfg.optimization.stop_min_lr == float("inf")) == bool(stops and solved and is_saved)
 
 
 @pytest.mark.parametrize("interval", ["epoch", "updates"])

@@ -99,6 +99,11 @@ def test_encodes_as_in_training(data, crop, padding):
     assert x.dtype == np.float32 and x[:2].tolist() == [[2, 1, 0], [0, 0, 0]]
 
 
+@pytest.mark.parametrize("normalize, expected", [(True, [2, 1, 0]), (False, [5, 3, 1])])
+def test_normalizes_only_where_that_is_asked_for(data, normalize, expected):
+    assert make_task(data, normalize=normalize).encode(np.array([[5, 3, 1]])).tolist() == [expected]
+
+
 @pytest.mark.parametrize(
     "raw, message",
     [
@@ -223,6 +228,16 @@ def test_a_split_that_is_not_there(data):
         ValueError, match="manifest.tsv: expected sequences of split 'dev', got only test, train, valid"
     ):
         make_task(data).load_dataset("dev")
+
+
+def test_a_file_that_is_not_as_the_manifest_says(data, tmp_path):
+    """It is found before training, not when its turn comes."""
+    folder = shutil.copytree(data, tmp_path / "data")
+    np.save(folder / "train5.npy", np.zeros((99, WIDTH)))
+    task = make_task(folder)
+    task.load_dataset("valid")
+    with pytest.raises(ValueError, match=r"train5.npy: expected shape .*, got \(99, 3\)"):
+        task.load_dataset("train")
 
 
 def test_statistics_of_other_features(data, tmp_path):
