@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -14,6 +15,7 @@ from skiprnn_plugin.cli.predict import main as predict
 from skiprnn_plugin.cli.report import main as report
 from skiprnn_plugin.data.features import FolderFacts, Statistics
 from skiprnn_plugin.estimator_inputs import as_targets
+from skiprnn_plugin.tasks.feature_regression import FeatureRegressionConfig, FeatureRegressionTask
 from skiprnn_plugin.training import choose_checkpoint
 
 from . import command_line
@@ -200,6 +202,23 @@ def test_the_task_and_the_commands_on_its_runs(tmp_path, capsys):
     assert predict([str(run), str(tmp_path / "new.npy")]) == 0
     first, second = map(float, capsys.readouterr().out.splitlines()[1].split("\t")[0].split())
     assert 20 < first < 80 and -0.8 < second < -0.2
+
+
+@pytest.mark.parametrize(
+    "labels, is_same",
+    [
+        (["2.5", "1.5", "9", "3.5", "0.5", "7"], True),  # others are held out, and the order does not count
+        (["1.5", "2.5", "7", "0.5", "3.25", "9"], False),
+    ],
+)
+def test_a_run_is_resumed_on_the_same_numbers_alone(tmp_path, labels, is_same):
+    def fingerprint(name, labels):
+        folder = write_folder(tmp_path / name, labels)
+        cfg = {**vars(FeatureRegressionConfig()), "seed": 1, "data_dir": str(folder)}
+        return FeatureRegressionTask(OmegaConf.create(cfg)).data_fingerprint
+
+    first = fingerprint("first", ["1.5", "2.5", "7", "0.5", "3.5", "9"])
+    assert (first == fingerprint("second", labels)) == is_same
 
 
 @pytest.mark.parametrize(

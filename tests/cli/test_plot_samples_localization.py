@@ -18,6 +18,7 @@ def test_titles_name_as_many_classes_as_there_are():
     target[0, 1, [0, 3]] = True
     prediction = np.zeros((2, 3, 6))
     prediction[0, 2, 4] = prediction[0, 0, 3] = 1
+    prediction[0, :, 1] = 0.75  # at every step, but the others are likelier at one
     prediction[1, 2, 5] = 9  # at padding
     prediction[1, 0, 1] = 1
     read = Read(np.zeros((2, 3, 9)), np.ones((2, 3), dtype=bool), np.array([3, 2]), target, prediction)

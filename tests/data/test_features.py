@@ -255,9 +255,10 @@ def test_wrong_arrays(tmp_path, joint, array, message):
 def test_arrays_that_do_not_fit(folder):
     path = folder / ("features.npy" if (folder / "features.npy").exists() else "valid0.npy")
     array = np.load(path)
-    np.save(path, array[:-1])
-    with pytest.raises(ValueError, match=f"^{path}: expected .*manifest.tsv"):
-        make_dataset(folder)
+    for other in (array[:-1], np.concatenate([array, array[:1]])):
+        np.save(path, other)
+        with pytest.raises(ValueError, match=f"^{path}: expected .*manifest.tsv"):
+            make_dataset(folder)
     np.save(path, array)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=f"^{path}: can't be read as a numpy array"):
