@@ -101,6 +101,25 @@ def test_classes_of_any_type(labels, tmp_path):
         assert set(other.predict(recordings)) <= set(labels)
 
 
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (["0", "1", "11", "-2"], [0, 1, 11, -2]),
+        (["1", "up"], ["1", "up"]),
+        (["1", "01"], ["1", "01"]),
+        (["1", "9" * 19], ["1", "9" * 19]),
+    ],
+    ids=str,
+)
+def test_classes_of_skiprnn_train(names, expected):
+    """Whose data hold whole numbers as texts; other texts stay as they are."""
+    model = SkipRNNClassifier()
+    model.checkpoint_, model._hub = b"", mock.Mock(class_names=names)
+    model._hub.to.return_value = model._hub
+    model._restore({})
+    assert model.classes_.tolist() == expected
+
+
 def test_arrays_of_equal_recordings():
     """[N, T, D] and a list of [T, D] are the same, as are [N, T] and [N, T, 1]."""
     block, y = np.random.default_rng(0).normal(size=(9, 20, 2)), np.arange(9) % 3

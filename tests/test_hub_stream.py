@@ -45,6 +45,10 @@ def test_predicts_as_the_hub(name):
     np.testing.assert_allclose(rows.predict([1, 0]), rows.prediction[::-1], rtol=1e-6)
     assert rows.predict(1).shape == rows.prediction[:1].shape
     assert rows.time.tolist() == [12, 30] and rows.batch_size == 2 and rows.output.shape == (2, 4)
+    before = rows.prediction
+    for parameter in hub.model.parameters():  # as if it were trained further
+        parameter.data.zero_()
+    np.testing.assert_array_equal(rows.prediction, before)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +88,8 @@ def test_refuses_a_crop_of_the_end(features, monkeypatch):
     monkeypatch.setattr(features.task, "frames", features.task.frames._replace(fit=type(fit)(5, "tail")))
     with pytest.raises(ValueError, match="^--crop: expected head for a stream, got tail"):
         features.stream()
+    monkeypatch.setattr(features.task, "frames", features.task.frames._replace(fit=type(fit)(None, "tail")))
+    features.stream()  # nothing is cropped
 
 
 @pytest.mark.parametrize(

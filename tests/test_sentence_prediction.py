@@ -150,6 +150,7 @@ def test_regression_of_pairs(reviews, monkeypatch):
     assert hub.predict(HEAD, pair, return_logits=True).shape == (1, 1) and hub.class_names == []
     first, second = f"{words[5]} {words[5]}", f"{words[6]} {words[6]}"
     assert hub.decode(pair) == [first, second] and hub.decode(pair[:3]) == first
+    assert hub.decode(torch.tensor([0, 5, 0, 5, 2])) == f"{words[5]} <s> {words[5]}"  # only what was added is left out
 
 
 def test_hub_encodes_as_the_data(hub):
