@@ -303,6 +303,7 @@ def test_warns_once_of_a_closed_gate_and_of_a_missed_target():
         run(missed, [1.0] * 500, [1.0] * 500)
         run(good, [0.24] * 500, [1.0] * 500)
         run(Budget(0.25, ramp_updates=50), [1.0] * 600, [1.0] * 600)  # a short ramp is no reason to warn early
+        run(Budget(0.01), [0.015] * 500, [1.0] * 500)  # few samples, but more than are wanted
         good.warn_if_missed()
         closed.warn_if_missed()
     with pytest.warns(UserWarning, match="100.0% of the samples.*has not fallen by 20% yet") as caught:

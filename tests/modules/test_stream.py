@@ -367,6 +367,7 @@ WRONG = {
     "late": (lambda s: s.skip(1), r"^n: row 0 is at sample (.*), and wants sample \1; it can't skip 1 samples"),
     "back": (lambda s: s.skip(-1), "^n: row 0 is at sample .*can't skip -1 samples"),
     "late row": (lambda s: s.skip([1, 1], [1, 0]), "^n: row 0 is at sample"),
+    "late, another row": (lambda s: s.skip([0, 9], [0, 1]), "^n: row 1 is at sample .*can't skip 9 samples"),
     "too far": (lambda s: s.skip(2**63), "^n: expected integers, got"),
     "half": (lambda s: s.skip(0.5), "^n: expected integers, got"),
     "counts": (lambda s: s.skip([1, 1]), "^n: expected 4 integers, got 2"),
