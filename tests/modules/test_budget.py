@@ -185,11 +185,12 @@ def test_resumes_exactly():
     whole, first, second = Budget(0.25), Budget(0.25), Budget(0.25)
     expected = run(whole, fractions, losses)
     assert run(first, fractions[:377], losses[:377]) == expected[:377]
-    second.load_state_dict(first.state_dict())
+    second.load_state_dict(saved := first.state_dict())
     third = copy.deepcopy(first)
     assert run(third, fractions[377:], losses[377:]) == expected[377:]
     assert run(second, fractions[377:], losses[377:]) == expected[377:]
     assert second.state_dict() == whole.state_dict()
+    assert saved == first.state_dict()  # it was not changed by what was loaded from it
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
