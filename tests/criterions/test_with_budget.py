@@ -32,6 +32,7 @@ from .test_budget import log_values
 from fairseq.criterions import FairseqCriterion, LegacyFairseqCriterion, register_criterion  # isort: skip
 from fairseq.logging import metrics  # isort: skip
 from fairseq.tasks import FairseqTask  # isort: skip
+from skiprnn_plugin._fairseq.meters import base_loss_apart  # isort: skip
 
 
 class Tagger(nn.Module):
@@ -280,6 +281,18 @@ def test_reduces_what_the_base_criterion_reduces():
     with metrics.aggregate(new_root=True) as meters:
         type(criterion).reduce_metrics([log, log])
     assert meters["_base_loss"].avg == pytest.approx(2 * float(log["loss"]))
+
+
+@pytest.mark.parametrize("logs_loss", [True, False])
+def test_losses_of_a_run_that_another_criterion_began(logs_loss):
+    """Its meter ``loss`` is that of the base criterion, if this one logs it."""
+    with metrics.aggregate(new_root=True) as meters:
+        metrics.log_scalar("loss", 4.0)
+        with base_loss_apart():
+            metrics.log_scalar("loss" if logs_loss else "other", 2.0)
+        metrics.log_scalar("loss", 1.0)
+    assert meters["loss"].avg == (1.0 if logs_loss else 2.5)
+    assert (meters["_base_loss"].avg if logs_loss else "_base_loss" not in meters) == (3.0 if logs_loss else True)
 
 
 def test_perplexity_is_that_of_the_base_criterion():

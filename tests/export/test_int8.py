@@ -146,7 +146,8 @@ def test_simulated_microcontroller_prints_the_same(program):
 
 
 def test_rows_of_any_size():
-    weight = np.array([[1, -2, 0.5], [0, 0, 0], [1e-45, 0, 0], [3e38, -1e30, 0], [1e-30, 5e-31, -1e-30]], np.float32)
+    weight = [[1, -2, 0.5], [0, 0, 0], [1e-37, 0, 0], [3e38, -1e30, 0], [1e-30, 5e-31, -1e-30]]
+    weight = np.array(weight, np.float32)
     rows, scales = quantize_rows(weight)
     assert rows.tolist() == [[64, -127, 32], [0, 0, 0], [0, 0, 0], [127, 0, 0], [127, 64, -127]]
     np.testing.assert_allclose(rows * scales[:, None].astype(float), weight, rtol=0, atol=scales.max() / 2)
