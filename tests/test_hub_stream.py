@@ -223,3 +223,10 @@ def test_without_statistics_the_range_is_that_of_float32():
 def test_predictions_of_rows_that_do_not_exist(features, rows, message):
     with pytest.raises(ValueError, match=f"^rows: {message}"):
         features.stream(2).predict(rows)
+
+
+def test_limits_of_skips():
+    array = arrays("skip_gru")[1][None]
+    hub = from_pretrained(FOLDER / "skip_gru.pt")
+    assert array.shape[1] == 30 > hub.stream().feed(array)
+    assert hub.stream(max_skip=0).feed(array) == 30 and hub.stream(min_skip=2).feed(array) <= 10

@@ -269,6 +269,7 @@ def test_names_that_the_manifest_can_not_hold(fails, tmp_path, array, character)
             "lengths: expected 10, of at most 9 steps, as values (10, 9, 1) has, got 10, of at most 10",
         ),
         ({"values": np.zeros((54, 2))}, "expected as many values as lengths add up to, 55, got 54"),
+        ({"values": np.zeros((56, 2))}, "expected as many values as lengths add up to, 55, got 56"),
         (
             {"values": np.full((55, 2), np.nan)},
             "sequence '0': expected finite numbers in the range of float32, got nan",

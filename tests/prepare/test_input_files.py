@@ -109,3 +109,9 @@ def test_several_sequences_by_a_column_of_another_name(tmp_path):
     (tmp_path / "x.csv").write_text("walk,x\na,1\nb,1\n")
     with pytest.raises(UserError, match="x.csv:3: expected the steps of one sequence, .* 'a' and 'b' in column 'walk'"):
         read_csv(str(tmp_path / "x.csv"), TableColumns(["x"], "walk"))
+
+
+@pytest.mark.parametrize("text, dtype", [("1\n9007199254740991\n", "int64"), ("1\n9007199254740992\n", "float64")])
+def test_whole_numbers_are_integers_where_floats_hold_them_exactly(tmp_path, text, dtype):
+    (tmp_path / "a.csv").write_text(text)
+    assert read_csv(str(tmp_path / "a.csv")).dtype == dtype
