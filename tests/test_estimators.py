@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skiprnn_plugin import SkipRNNClassifier
 from skiprnn_plugin.cli.predict import main as predict
-from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, as_targets, name_classes
+from skiprnn_plugin.estimator_inputs import as_labels, as_recordings, as_targets, fingerprint, name_classes
 from skiprnn_plugin.parameters import draw_seed
 from skiprnn_plugin.quiet import quiet_imports
 from skiprnn_plugin.training import choose_checkpoint
@@ -118,6 +118,20 @@ def test_classes_of_skiprnn_train(names, expected):
     model._hub.to.return_value = model._hub
     model._restore({})
     assert model.classes_.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "arrays, labels, is_same",
+    [
+        ([[[1.0, 2.0]]], ["a"], True),
+        ([[[1.0], [2.0]]], ["a"], False),
+        ([[[1.0, 3.0]]], ["a"], False),
+        ([[[1.0, 2.0]]], ["b"], False),
+    ],
+)
+def test_a_fingerprint_tells_other_shapes_numbers_and_labels(arrays, labels, is_same):
+    first = fingerprint([np.array([[1.0, 2.0]])], ["a"])
+    assert (fingerprint([np.array(array) for array in arrays], labels) == first) == is_same
 
 
 def test_arrays_of_equal_recordings():

@@ -62,7 +62,10 @@ def check(stream, rnn, x, exact=True, **options):
     got = drive(stream, x)
     assert torch.equal(got[0], updates.to(x.dtype))
     assert_equal((got[1], stream.state), (output * updates.unsqueeze(-1).to(x.dtype), state), exact)
-    assert torch.equal(stream.output, stream.state.h[-1])
+    assert torch.equal(output := stream.output, stream.state.h[-1])
+    before = output.clone()
+    stream.reset(state=stream.state._replace(h=stream.state.h + 1))
+    assert torch.equal(output, before)  # it is a copy
 
 
 def assert_equal(got, expected, exact=True):
