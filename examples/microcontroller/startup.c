@@ -13,9 +13,10 @@ static void stop(void) {
     }
 }
 
-__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
-    stack_top, (const void *)reset, (const void *)stop, (const void *)stop, (const void *)stop, (const void *)stop,
-};
+__attribute__((section(".vectors"), used)) static const struct {
+    const uint32_t *stack;
+    void (*handlers[5])(void);
+} vectors = {stack_top, {reset, stop, stop, stop, stop}};
 
 void reset(void) {
     *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* allow the floating-point unit */
