@@ -151,6 +151,13 @@ $start_c}
 """
 
 WAIT = """
+/* a + b rounded to float, also by a compiler that computes in wider registers, as those of an x87: it must write a
+ * volatile number to memory. */
+static float NAME_add(float a, float b) {
+    const volatile float sum = a + b;
+    return sum;
+}
+
 /* After how many samples the next one is wanted, for the update probability p: the rounded sum of p over the samples
  * must exceed the threshold. Between two powers of 2 the sum grows by the same number at every addition but the first,
  * which may round a tie in another way. */
@@ -158,8 +165,9 @@ static uint32_t NAME_wait(float p) {
     const float threshold = $threshold;
     float sum = 0.0f;
     uint32_t count = 1;
+    p = NAME_add(p, 0.0f);
     for (;; count++) {
-        const float next = sum + p;
+        const float next = NAME_add(sum, p);
         if (!(next <= threshold)) return count;
         if (!(next > sum)) return NAME_NEVER; /* next is no NaN here, and p not negative */
         int exponent;
@@ -167,7 +175,7 @@ static uint32_t NAME_wait(float p) {
         float end = ldexpf(1.0f, exponent);
         const int grows_evenly = sum >= 0.5f * end;
         sum = next;
-        const float more = sum + p, increment = more - sum;
+        const float increment = NAME_add(sum, p) - sum;
         if (end > threshold) end = threshold;
         const float room = (end - sum) / increment - 2.0f; /* 2 fewer, as a division rounds */
         if (grows_evenly && increment > 0.0f && room >= 1.0f) {
