@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Dict, List, Literal, Optional, Sequence, Tuple
 import torch
 from torch import Tensor, nn
 from torch.fx import Proxy
+from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from ..arguments import (
     check_choice,
@@ -260,6 +263,9 @@ class SkipRNNBase(nn.Module):
         check_size("batch_size", batch_size)
         min_skip = self.min_skip if min_skip is None else min_skip
         min_skip, max_skip = check_skips(min_skip, self.max_skip if max_skip is None else max_skip)
+        for hook in self._forward_pre_hooks.values():
+            if isinstance(hook, (BasePruningMethod, SpectralNorm, WeightNorm)):
+                hook(self, ())  # as before a forward: the parameters may have changed since the last one
         weights = self._weights("")
         native, gate = choose_native(self.engine, self.cell, weights), self._gate("")
         snapshot = Snapshot(

@@ -318,6 +318,27 @@ def test_later_training_changes_nothing(engine):
     assert_equal(stream.state, expected)
 
 
+@pytest.mark.parametrize("name", ["l1_unstructured", "weight_norm", "spectral_norm"])
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_weights_that_hooks_compute_are_the_present_ones(name):
+    """Also between a training update and the next forward."""
+    rnn = make(SkipGRU, "auto")
+    if name == "l1_unstructured":
+        torch.nn.utils.prune.l1_unstructured(rnn, "weight_hh_l0", 0.5)
+    else:
+        getattr(torch.nn.utils, name)(rnn, "weight_hh_l0")
+    x = draw(rnn)
+    before = rnn(x)[1]
+    with torch.no_grad():
+        for parameter in rnn.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+    stream = rnn.stream(5)
+    stream.feed(x)
+    expected = rnn(x)[1]
+    assert not torch.allclose(before.h, expected.h)
+    assert_equal(stream.state, expected, exact=False)
+
+
 @every_engine
 def test_inference_mode(engine):
     rnn = make(MODULES["lstm"], engine)
