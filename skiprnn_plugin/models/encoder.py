@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..arguments import as_option, check_choice, check_probability, check_size
 from ..ops import SkipState
 from .attention import EncoderOut, EntryDecoder, find_repeats
-from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, stack_directions
+from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, fit_gate, stack_directions
 
 NO_ENTRY = torch.finfo(torch.float32).min  # not -inf: a source of length 0 would have NaN as its attention
 _MULTIPLIER = 6364136223846793005  # odd, so that no number loses its influence on the sum modulo 2**64
@@ -191,6 +191,11 @@ class SkipRNNEncoder(FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """``encoder_out`` of the sources ``new_order``, int64 [.]: beam search repeats, reorders and drops sources."""
         return EncoderOut(*(part if part is None else part.index_select(1, new_order) for part in encoder_out))
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
+        """fairseq calls this before weights are loaded, see :func:`fit_gate`. ``name`` is that of the encoder."""
+        fit_gate(state_dict, f"{name}.rnn.", self.rnn)
+        return state_dict
 
     def max_positions(self) -> int:
         """The longest source: no limit but fairseq's, as the task has its own."""

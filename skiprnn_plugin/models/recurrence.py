@@ -1,6 +1,7 @@
 """What the plugin's models have in common: the options of a Skip RNN, the module that they describe, its random
-decisions, architectures."""
+decisions, the gate's weights in a checkpoint of another model, architectures."""
 
+import logging
 from dataclasses import dataclass, field, fields
 from typing import Dict, List, Optional, Type
 
@@ -18,6 +19,9 @@ from ..ops import uniform
 # Update rules, and what the names of their architectures begin with
 UPDATE_RULES = {"learned": "skip", "random": "random_skip", "full": "full"}
 CELLS = ("lstm", "gru")  # the cells that have architectures
+GATE = "update_"  # what the names of the parameters begin with that only a module with a learned gate has
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -118,6 +122,28 @@ def build_rnn(cfg: RecurrenceConfig, input_size: int, **sizes) -> SkipRNNBase:
     modules = {"lstm": SkipLSTM, "gru": SkipGRU, "rnn": SkipRNN}
     with as_option_errors(options):
         return modules[cfg.cell](input_size, **options)
+
+
+def fit_gate(weights: Dict[str, Tensor], prefix: str, rnn: SkipRNNBase) -> None:
+    """Let a checkpoint of a Skip RNN without a gate be loaded into one with a gate, which keeps its present weights,
+    and the other way round. So a baseline can be trained further as a model that learns to skip.
+
+    Args:
+        weights: those of the checkpoint, which are changed.
+        prefix: what the names of the Skip RNN's weights begin with.
+        rnn: the Skip RNN that they are for.
+    """
+    stored = [name for name in weights if name.startswith(prefix + GATE)]
+    needed = {prefix + name: value for name, value in rnn.state_dict().items() if name.startswith(GATE)}
+    if f"{prefix}weight_hh_l0" not in weights or bool(stored) == bool(needed):
+        return  # not of a Skip RNN, or no difference
+    if stored:
+        logger.info("the model has no gate: the checkpoint's is left out")
+        for name in stored:
+            del weights[name]
+    else:
+        logger.info("the checkpoint has no gate: the model's keeps its initial weights")
+        weights.update(needed)
 
 
 class RandomDecisions:

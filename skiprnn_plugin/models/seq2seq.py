@@ -60,7 +60,7 @@ class SkipRNNTokenEncoder(TokenEncoder):
 
     def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> Dict[str, Tensor]:
         """Turn the weights of the encoder of fairseq's ``lstm`` into those of this one, which then starts from states
-        of 0. The gate's weights, which that encoder does not have, keep their present values.
+        of 0. A gate that the checkpoint does not have keeps its present weights.
 
         Raises:
             ValueError: the weights are of an encoder that this one has no counterpart of.
@@ -68,7 +68,7 @@ class SkipRNNTokenEncoder(TokenEncoder):
         old, new = f"{name}.lstm.", f"{name}.rnn."
         weights = {key: state_dict.pop(key) for key in list(state_dict) if key.startswith(old)}
         if not weights:
-            return state_dict
+            return super().upgrade_state_dict_named(state_dict, name)
         if self.rnn.cell != "lstm":
             raise ValueError(f"--arch: expected an architecture with an LSTM, as the checkpoint's, got {self.rnn.cell}")
         if f"{old}weight_ih_l1_reverse" in weights:
@@ -78,9 +78,9 @@ class SkipRNNTokenEncoder(TokenEncoder):
             )
         state_dict.update({new + key[len(old) :]: value for key, value in weights.items()})
         for key, value in self.rnn.state_dict().items():
-            if new + key not in state_dict and key.startswith(("initial_", "update_")):
-                state_dict[new + key] = torch.zeros_like(value) if key.startswith("initial_") else value
-        return state_dict
+            if new + key not in state_dict and key.startswith("initial_"):
+                state_dict[new + key] = torch.zeros_like(value)
+        return super().upgrade_state_dict_named(state_dict, name)
 
 
 @register_model("skip_rnn_seq2seq", dataclass=SkipRNNSeq2SeqConfig)

@@ -1,7 +1,7 @@
 """The fairseq model ``skip_rnn`` and its architectures: Skip RNNs with a linear head, and the paper's baselines."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional
 
 import torch
 from fairseq.models import BaseFairseqModel, register_model
@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from ..arguments import check_probability
 from ..predictions import CRITERIONS
 from .fitting import FitsTasks
-from .recurrence import RandomDecisions, RecurrenceConfig, build_rnn, register_architectures, stack_directions
+from .recurrence import (
+    RandomDecisions,
+    RecurrenceConfig,
+    build_rnn,
+    fit_gate,
+    register_architectures,
+    stack_directions,
+)
 
 
 @dataclass
@@ -139,6 +146,11 @@ class SkipRNNModel(FitsTasks, BaseFairseqModel):
             self.rnn.flops_per_update + self.encoder_flops,
             state.p if self.has_gate else None,
         )
+
+    def upgrade_state_dict_named(self, state_dict: Dict[str, Tensor], name: str) -> None:
+        """fairseq calls this before weights are loaded, see :func:`fit_gate`. ``name`` is the model's, or empty."""
+        super().upgrade_state_dict_named(state_dict, name)
+        fit_gate(state_dict, f"{name}." * bool(name) + "rnn.", self.rnn)
 
     def get_normalized_probs(self, net_output: SkipRNNOutput, log_probs: bool, sample=None) -> Tensor:
         """Class probabilities, in float32. Raises ValueError where the task does not predict classes."""

@@ -15,6 +15,7 @@ from ..ops import SkipState
 from ..reading import first_sentence
 from .attention import EncoderOut
 from .encoder import EncoderConfig, SkipRNNEncoder, hash_multipliers, hash_sequences
+from .recurrence import fit_gate
 
 
 @dataclass
@@ -108,16 +109,14 @@ class SkipRNNSpeechEncoder(SkipRNNEncoder):
         return x, lengths
 
     def load_pretrained(self, path: str) -> None:
-        """Take the weights of the encoder of a checkpoint. If it has no gate, this encoder's keeps its own.
+        """Take the weights of the encoder of a checkpoint. A gate that it does not have keeps its own.
 
         Raises:
             ValueError: the checkpoint's encoder is a different one.
         """
         state = checkpoint_utils.load_checkpoint_to_cpu(path)["model"]
         weights = {key.partition(".")[2]: value for key, value in state.items() if key.startswith("encoder.")}
-        for key, value in self.state_dict().items():
-            if key.startswith("rnn.update_"):
-                weights.setdefault(key, value)
+        fit_gate(weights, "rnn.", self.rnn)
         try:
             self.load_state_dict(weights)
         except RuntimeError as error:
