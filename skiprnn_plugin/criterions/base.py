@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import re
 import sys
 from argparse import Namespace
 from typing import Any, Dict, Iterator
@@ -18,6 +19,7 @@ from .._fairseq.configuration import read_options
 from ..reading import first_sentence
 from .budget import LoadsBudget
 
+_TOO_FEW_CLASSES = re.compile(r"Target \d+ is out of bounds")
 _MISFIT = (AssertionError, AttributeError, LookupError, TypeError)
 
 
@@ -116,10 +118,16 @@ def refuse_misfits(task, base: str, model: str = "") -> Iterator[None]:
         # OmegaConfBaseException: an option that is wrong or missing
         if type(error) is not Exception and not isinstance(error, _MISFIT) or isinstance(error, OmegaConfBaseException):
             raise
+        if type(error) is IndexError and _TOO_FEW_CLASSES.match(str(error)):  # torch's cross-entropy on a CPU
+            raise ValueError(
+                f"target: expected classes that {model} predicts, got another ({first_sentence(error)}); "
+                "in the task sentence_prediction --num-classes is their number"
+            ) from error
         place = type(task).__name__ + (model and f" and {model}")
+        # what fairseq says itself may end with what to do
+        reason = " ".join(str(error).split()) if type(error) is Exception else first_sentence(error)
         raise ValueError(
-            f"--base-criterion: expected one that works with {place}, got {base}, which fails there "
-            f"({first_sentence(error)})"
+            f"--base-criterion: expected one that works with {place}, got {base}, which fails there ({reason})"
         ) from error
 
 

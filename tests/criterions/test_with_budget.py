@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 from types import SimpleNamespace
 from unittest import mock
 
@@ -446,13 +447,36 @@ def test_a_base_criterion_that_the_task_can_not_have(base):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("src_tokens"), TypeError("no such argument"), IndexError("x"), Exception("no losses")], ids=repr
+    "error,reason",
+    [
+        (KeyError("src_tokens"), "KeyError: 'src_tokens'"),
+        (TypeError("no such argument"), "TypeError: no such argument"),
+        (IndexError("x"), "IndexError: x"),
+        # as fairseq says what is wrong and what to do, so that nothing may be cut off
+        (Exception("Not with this backend. Please use\nthat one."), "Not with this backend. Please use that one."),
+    ],
+    ids=repr,
 )
-def test_a_base_criterion_that_the_model_can_not_have(error, monkeypatch):
+def test_a_base_criterion_that_the_model_can_not_have(error, reason, monkeypatch):
     criterion = build()
     monkeypatch.setattr(criterion.base, "forward", mock.Mock(side_effect=error))
-    message = r"--base-criterion: expected one that works with SimpleNamespace and Tagger, got Squares, .*\("
-    with pytest.raises(ValueError, match=message + type(error).__name__):
+    message = (
+        "--base-criterion: expected one that works with SimpleNamespace and Tagger, got Squares, which fails there "
+    )
+    with pytest.raises(ValueError, match=re.escape(f"{message}({reason})") + "$"):
+        criterion(Tagger(), sample())
+
+
+def test_targets_of_classes_that_the_model_does_not_predict(monkeypatch):
+    """The base criterion is not to blame."""
+    criterion = build()
+
+    def compare(model, sample, reduce=True):
+        return nn.functional.nll_loss(torch.zeros(1, 2), torch.tensor([2]))
+
+    monkeypatch.setattr(criterion.base, "forward", compare)
+    message = r"^target: expected classes that Tagger predicts, got another \(IndexError: Target 2 is out of bounds\);"
+    with pytest.raises(ValueError, match=message):
         criterion(Tagger(), sample())
 
 
