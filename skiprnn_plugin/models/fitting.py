@@ -10,6 +10,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.speech_to_text import SpeechToTextTask
 from fairseq.tasks.translation import TranslationTask
+from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 
 from .recurrence import RecurrenceConfig, name_architecture
 
@@ -18,6 +19,7 @@ ENDINGS = {
     SentencePredictionTask: ("_text",),
     SpeechToTextTask: ("_s2t", "_ctc"),
     TranslationTask: ("_seq2seq",),
+    TranslationMultiSimpleEpochTask: ("_seq2seq",),
 }
 PURPOSES = {
     "": "makes one prediction per sequence or step, for this plugin's tasks and others with an input_size",
@@ -61,6 +63,7 @@ REASONS = {
     "simul_text_to_text": _AS_IT_COMES,
     "multilingual_translation": _MANY_MODELS,
     "semisupervised_translation": _MANY_MODELS,
+    "online_backtranslation": "it adds words to a transformer's output layer, which the decoder here does not have",
     "translation_lev": "it edits the whole target at once, and the decoder here writes from left to right",
     "sentence_prediction_adapters": "it trains adapters in the layers of a transformer",
     "sentence_ranking": "it takes only a criterion of its own, to which no budget can be added",
