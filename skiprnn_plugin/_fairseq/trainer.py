@@ -139,21 +139,28 @@ def begin_averages_on_resume() -> None:
 
 
 def say_why_weights_do_not_fit() -> None:
-    """Let the error of a model that refuses a checkpoint's weights be the last line, if it names an option.
+    """Let the error say what is wrong where training is resumed from the checkpoint of another model.
 
-    Without this workaround the last line is fairseq's, which says that the architectures should match, and the model's
-    error is far above it. Needed until fairseq's error quotes that of the model.
+    If the model refuses the weights and its error names an option, this error is the last line. Without this workaround
+    the last line is fairseq's, which says that the architectures should match, and the model's error is far above it.
+    A model may also take the weights, as one with a gate takes those of one without, but the optimizer's state does not
+    fit. Without this workaround torch's error speaks of parameter groups. Needed until fairseq's errors say so.
     """
     from fairseq.trainer import Trainer
 
     def wrap(load_checkpoint):
-        def load_or_say_why(self, *args, **kwargs):
+        def load_or_say_why(self, filename, *args, **kwargs):
             try:
-                return load_checkpoint(self, *args, **kwargs)
+                return load_checkpoint(self, filename, *args, **kwargs)
             except Exception as error:
                 cause = error.__context__
                 if isinstance(cause, ValueError) and str(cause).startswith("--"):
                     raise cause from None
+                if isinstance(error, ValueError) and "parameter group" in str(error):
+                    raise ValueError(
+                        f"--arch: expected the architecture of {filename}, from which training is resumed, got another; "
+                        "a new run starts from its weights with --finetune-from-model and another --save-dir"
+                    ) from error
                 raise
 
         return load_or_say_why

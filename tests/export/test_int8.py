@@ -146,12 +146,12 @@ def test_simulated_microcontroller_prints_the_same(program):
 
 
 def test_rows_of_any_size():
-    weight = [[1, -2, 0.5], [0, 0, 0], [1e-37, 0, 0], [3e38, -1e30, 0], [1e-30, 5e-31, -1e-30]]
+    weight = [[1, -2, 0.5], [0, 0, 0], [1e-45, 0, 0], [1e-37, 0, 0], [3e38, -1e30, 0], [1e-30, 5e-31, -1e-30]]
     weight = np.array(weight, np.float32)
     rows, scales = quantize_rows(weight)
-    assert rows.tolist() == [[64, -127, 32], [0, 0, 0], [0, 0, 0], [127, 0, 0], [127, 64, -127]]
+    assert rows.tolist() == [[64, -127, 32], [0, 0, 0], [0, 0, 0], [0, 0, 0], [127, 0, 0], [127, 64, -127]]
     np.testing.assert_allclose(rows * scales[:, None].astype(float), weight, rtol=0, atol=scales.max() / 2)
-    assert scales[1] == scales[2] == 0 and scales.dtype == np.float32
+    assert scales[1] == scales[2] == scales[3] == 0 and scales.dtype == np.float32
 
 
 @pytest.mark.parametrize("hidden_size", [1, 516, 517, 4096])
