@@ -509,6 +509,6 @@ def test_a_model_that_refuses_weights_by_an_option_has_the_last_word(monkeypatch
 @pytest.mark.parametrize("first, second", [("full_gru", "skip_gru"), ("skip_gru", "full_gru")])
 def test_a_run_is_not_resumed_by_a_model_with_another_gate(tmp_path, first, second):
     train(tmp_path, *OPTIONS, "--max-update", 1, "--arch", first)
-    path = tmp_path / "checkpoint_last.pt"
-    with pytest.raises(ValueError, match=f"^--arch: expected the architecture of {path}, from which training is resumed"):
+    message = f"^--arch: expected the architecture of {tmp_path / 'checkpoint_last.pt'}, from which training is resumed"
+    with pytest.raises(ValueError, match=message):
         train(tmp_path, *OPTIONS, "--max-update", 2, "--arch", second)

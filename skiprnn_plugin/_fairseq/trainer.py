@@ -158,8 +158,8 @@ def say_why_weights_do_not_fit() -> None:
                     raise cause from None
                 if isinstance(error, ValueError) and "parameter group" in str(error):
                     raise ValueError(
-                        f"--arch: expected the architecture of {filename}, from which training is resumed, got another; "
-                        "a new run starts from its weights with --finetune-from-model and another --save-dir"
+                        f"--arch: expected the architecture of {filename}, from which training is resumed, got "
+                        "another; a new run starts from its weights with --finetune-from-model and another --save-dir"
                     ) from error
                 raise
 
