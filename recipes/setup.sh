@@ -18,6 +18,10 @@ _install() {
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
 }
 
+_ready() {
+    _supported .venv/bin/python && _installed
+}
+
 # Makes .venv, unless it exists, and installs what it lacks.
 _make() { # PYTHON...
     local candidate chosen=""
@@ -68,14 +72,16 @@ _setup() {
         RUNS=$PWD/$RUNS # relative to the caller's folder, which is left here
     fi
     cd "$(dirname "${BASH_SOURCE[0]}")/.." || return 1
-    {
+    if ! _ready; then
         # Recipes may start at the same time. Where there is no flock, or no lock on this file system, none waits.
-        if command -v flock >/dev/null && ! flock -n 9; then
-            echo "Waiting while another process sets up .venv ..." >&2
-            flock 9 || true
-        fi
-        _make "${candidates[@]}" || return 1
-    } 9<. # the folder is the lock
+        {
+            if command -v flock >/dev/null && ! flock -n 9; then
+                echo "Waiting while another process sets up .venv ..." >&2
+                flock 9 || true
+            fi
+            _make "${candidates[@]}" || return 1
+        } 9<. # the folder is the lock
+    fi
     # shellcheck disable=SC1091
     source .venv/bin/activate
 }

@@ -1,5 +1,7 @@
 """The set-up of recipes and tests, .venv."""
 
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -25,6 +27,15 @@ def fake_python(path, script):
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return str(path)
+
+
+@contextlib.contextmanager
+def open_folder(folder):
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        yield number
+    finally:
+        os.close(number)
 
 
 @pytest.mark.parametrize("script", ["recipes/quickstart.sh", "tests/run.sh"])
@@ -101,3 +112,6 @@ def test_one_of_two_sets_up_and_the_other_waits(checkout):
     assert second.stderr == "Waiting while another process sets up .venv ...\n"
     assert len((checkout / ".venv/installations").read_text()) == 2  # torch and the package, once
     first.stderr.close()
+    with open_folder(checkout) as lock:  # as a process does that sets up
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run(*command, cwd=checkout).stderr == ""  # .venv is ready, so there is nothing to wait for
